@@ -1,7 +1,8 @@
-"""Fingerprint of the tests' environment: files outside the checkouts that change what tests do.
+"""Fingerprint of the tests' environment: files outside the checkouts that can change test results.
 
-These are the private git dirs, what runners find in the folders above, programs and installed
-modules. Only stat data count, which every edit changes. `guard` attributes the changes.
+These are the private git dirs, files that runners read in parent folders, programs and installed
+modules. Only stat data are compared, because every edit changes them. `guard` attributes the
+changes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _GIT_FILES = (
     *("config", "config.worktree", "commondir", "shallow", "objects/info/alternates"),
     *("info/attributes", "info/grafts", "info/sparse-checkout"),
 )
-# Instructions of agents are not here: agents' programs write them in the home folder.
+# Without instructions of agents: agents' programs write them in the home folder.
 _DECIDING = (
     *("configuration of a test runner", "configuration of a build", "configuration of a checker"),
     "run by Python",
@@ -37,11 +38,9 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 
 class EnvironmentFingerprint:
-    """Looks at the environment of the test checkouts in `folder`, the wave's own.
-
-    `called` names the programs that start its tests. `may_install` says that set-up or tests
-    install programs and Python modules at any time, so these are not looked at.
-    """
+    """Fingerprints the environment of the test checkouts in the wave's own `folder`. `called` are
+    the programs that start its tests. With `may_install`, set-up or tests can install programs and
+    Python modules at any time, so these are not watched."""
 
     def __init__(
         self,
@@ -54,7 +53,8 @@ class EnvironmentFingerprint:
         home = environ.get("HOME", "")
         checkouts = folder / "proving"
         self._above = [str(one) for one in (checkouts, *checkouts.parents)]
-        # Texts: paths as objects would take most of the time of a look, and each item asks for two.
+        # Strings: path objects would take most of the time of a look, and each item needs two
+        # looks.
         git_dirs = ("private.git", "watch")
         self._single = [f"{folder}/{name}/{file}" for name in git_dirs for file in _GIT_FILES]
         self._single += [f"{home}/{name}" for name in _BUILD_SETTINGS] if home else []
@@ -66,7 +66,7 @@ class EnvironmentFingerprint:
         self._roots = list(dict.fromkeys([*roots, *local]))
 
     def look(self) -> dict[str, str]:
-        """A look: the stat data of each file that is there now, by the name of the change."""
+        """The stat data of each existing file, by the name of its part."""
         return {f"{AROUND}{path}": repr(signature) for path, signature in self._seen()}
 
     def _seen(self) -> Iterator[tuple[str, object]]:
@@ -85,28 +85,31 @@ class EnvironmentFingerprint:
 
 
 def _there(path: str) -> Iterator[tuple[str, object]]:
-    """A path that exists; a folder counts by the names in it."""
+    """A path that exists; a folder with the names in it."""
     if (signature := signature_at(path)) is not None:
         is_folder = stat.S_ISDIR(signature[0])
         yield path, (signature, _names(path)) if is_folder else signature
 
 
 def _deciding(folder: str) -> Iterator[tuple[str, object]]:
-    """Files of a folder that runners read when they look upwards for their configuration."""
+    """Files of a folder that runners read when they search parent folders for their
+    configuration."""
     for name in _names(folder):
         if _decides(name):
             path = os.path.join(folder, name)  # noqa: PTH118 - the root ends in a slash
             yield from _there(path) if name == _FOR_LOOKING_UP else [(path, signature_at(path))]
 
 
-@functools.lru_cache(maxsize=100_000)  # a folder above may hold thousands, and is looked at often
+@functools.lru_cache(
+    maxsize=100_000
+)  # a parent folder may have thousands of files, and is read often
 def _decides(name: str) -> bool:
     return any(configuration(path).startswith(_DECIDING) for path in (name, f"{name}/x"))
 
 
 def _modules(folder: str) -> tuple[object, ...]:
-    """The names in a folder of modules, each with its stat data; compiled files come and go by
-    themselves, so they do not count."""
+    """The names in a folder of modules, each with its stat data. Compiled files do not count,
+    because Python writes them at any time."""
     names = (name for name in _names(folder) if name != "__pycache__")
     return tuple((name, signature_at(f"{folder}/{name}")) for name in names)
 

@@ -1,8 +1,6 @@
-"""Fingerprint of the user's checkout and git dir, cheap enough to be taken around each item's work.
-
-Nothing there is locked, written or run: git works on a copy of the index, from a git dir of ours.
-Content is read only where stat data say that it is new. `guard` attributes the changes.
-"""
+"""Fingerprint of the user's checkout and git dir, cheap enough for the start and end of each item.
+Nothing there is locked, written or run: git reads a copy of the index from a private git dir.
+Content is read only if stat data changed. `guard` attributes the changes."""
 
 from __future__ import annotations
 
@@ -40,27 +38,25 @@ CONFIG = "config "
 REF = "ref "
 TAG = "ref refs/tags/"
 WORKTREE = "worktree "
-STATE = "state "  # not of the checkout, but watched like it
-AROUND = "around the tests "  # likewise
+STATE = "state "  # outside the checkout, but watched the same way
+AROUND = "around the tests "  # the same
 HOOKS = "hooks"
 _INFO = ("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _ALTERNATES = "objects/info/alternates"
-_HASHED_WHOLE = 1 << 20  # larger files are told apart by their stat data
+_HASHED_WHOLE = 1 << 20  # larger files are compared by stat data
 
-# By its own everyday commands git writes these, and so do editors for a branch's base.
+# Everyday git commands write these keys, and editors write a branch's base.
 _EVERYDAY_CONFIG = re.compile(rf"{CONFIG}branch\..*\.(?!pushremote$)[^.]+", re.IGNORECASE)
 _HARMLESS = ("user.", "safe.", "init.", "color.", "advice.", "push.", "pull.", "branch.")
 _REPLACED = f"{REF}refs/replace/"
-# Fetched in the background by any editor, or made by a wave, ours or another one.
+# Editors fetch these in the background, or a wave makes them.
 _OURS = ("refs/tidegate/", "refs/heads/wave/", "refs/heads/wave-", "refs/heads/tidegate/")
 _NOT_WATCHED = ("refs/remotes/", *_OURS)
 
 
 def can_execute_code(name: str) -> bool:
-    """True when a change of this part can have a program run later, or change what git shows.
-
-    False for files, index, branches, tags, stashes, worktrees and what git notes of branches.
-    """
+    """True if a change of this part can make a program run later, or change what git shows. False
+    for files, index, branches, tags, stashes, worktrees and git's settings of branches."""
     if name.startswith(CONFIG):
         return not _EVERYDAY_CONFIG.fullmatch(name)
     others = (HOOKS, _INFO[0], _INFO[2], _ALTERNATES)
@@ -69,24 +65,26 @@ def can_execute_code(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CheckoutFingerprint:
-    """A look; `parts` is the digest of each part by its name: "index", "file README.md" ..."""
+    """A fingerprint. `parts` maps the name of each part, such as "index" or "file README.md", to
+    its digest."""
 
     parts: Mapping[str, str]
 
     def differences(self, other: CheckoutFingerprint) -> tuple[str, ...]:
-        """The names of the parts that are not the same in both, sorted."""
+        """The names of the parts that differ, sorted."""
         mine, theirs = self.parts, other.parts
         names = sorted(mine.keys() | theirs.keys())
         return tuple(name for name in names if mine.get(name) != theirs.get(name))
 
 
 class CheckoutWatch:
-    """Looks at one checkout; `scratch` is an empty folder for a git dir of ours. Not thread safe.
+    """Takes fingerprints of one checkout. `scratch` is an empty folder for a private git dir. Not
+    thread safe.
 
-    The index counts by its entries, so that an editor's `git status` refreshing stat data is no
-    difference. Unmodified files count by the index, modified and untracked ones by content, and
-    ignored ones not at all. Changes below the folders `apart` do not count; `now_ns` is the clock
-    of the checkout's file system.
+    The index counts by its entries, so a refresh of its stat data by an editor's `git status` is no
+    difference. Unmodified files count by the index, modified and untracked files by content.
+    Ignored files and changes below the folders `apart` do not count. `now_ns` is the clock of the
+    checkout's file system.
     """
 
     def __init__(
@@ -118,14 +116,14 @@ class CheckoutWatch:
             parts[WORKTREE + tree.name] = self._digest(tree / "gitdir", tree / "commondir")
         index = self._repo.git_dir / "index"
         parts["index"] = self._known("index", _signature(index), self._index_digest)
-        # Marked before git looks: what changes meanwhile is seen the next time.
+        # Marked before git reads: the next look then sees a change made meanwhile.
         mark, now = self._changes.mark(), self._touched_now
         touched = now() if mark is None else self._known("touched", mark, now)
         parts |= {f"{FILE}{path}": self._digest(self._repo.top / path) for path in touched}
         return CheckoutFingerprint(parts)
 
     def _config(self) -> dict[str, str]:
-        """The configuration of the repository and the user's own, which counts in each one."""
+        """The configuration of the repository, and the user's global configuration."""
         own = (self._repo.common_dir / "config", self._repo.git_dir / "config.worktree")
         home = self._environ.get("HOME", "")
         settings = self._environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
@@ -202,7 +200,7 @@ class CheckoutWatch:
         return _digest_of(*digests)
 
     def _known(self, name: str, signature: object, read: Callable[[], Seen]) -> Seen:
-        """The kept answer of `read` while the stat data stay the same, else a new one."""
+        """The cached result of `read` while the stat data are the same, else a new result."""
         before = self._kept.get(name)
         if before is not None and before[0] == signature:
             return cast("Seen", before[1])
@@ -212,8 +210,8 @@ class CheckoutWatch:
 
 
 def _of_every_repository(keys: Mapping[str, str]) -> dict[str, str]:
-    """The keys without names, colours and the like: agents set their name in the user's own
-    configuration, and that harms no repository."""
+    """The global keys without names, colours and similar keys. Agents set their name in the user's
+    global configuration, and that harms no repository."""
     plain = ((name.removeprefix(CONFIG), digest) for name, digest in keys.items())
     return {f"{CONFIG}--global {key}": d for key, d in plain if not key.startswith(_HARMLESS)}
 
@@ -261,15 +259,15 @@ def _packed(path: Path) -> dict[str, str]:
 
 
 def _content(path: Path) -> bytes:
-    """Enough of a path's name, kind and bytes to notice any change of it."""
+    """Enough of a path's name, kind and bytes to notice any change."""
     try:
         seen = path.lstat()
         if stat.S_ISLNK(seen.st_mode):
             body = os.fsencode(path.readlink())
         elif stat.S_ISREG(seen.st_mode) and seen.st_size <= _HASHED_WHOLE:
             body = hashlib.sha256(path.read_bytes()).digest()
-        else:  # a folder, a pipe that would hang, or too big to read before every wave
-            times = (seen.st_mtime_ns, seen.st_ctime_ns)  # the latter cannot be set back
+        else:  # a folder, a pipe that would hang, or a file too large to read before every wave
+            times = (seen.st_mtime_ns, seen.st_ctime_ns)  # the second cannot be reset
             body = repr((seen.st_size, *times) if stat.S_ISREG(seen.st_mode) else ()).encode()
     except FileNotFoundError:
         return b"missing"

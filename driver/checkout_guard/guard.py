@@ -1,8 +1,6 @@
-"""Detects changes in the user's checkout during a wave and attributes them to items.
-
-The guard looks when an item's work begins and ends, so between two looks the same items are at
-work: what changed between them was done by one of them, or by the user. `fingerprint` has the look.
-"""
+"""Detects changes in the user's checkout during a wave and attributes them to items. The guard
+looks when an item's work begins and ends, so the same items are active between two looks. A change
+between them is by one of these items or by the user. `fingerprint` takes the look."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from driver.checkout_guard.fingerprint import (
 )
 from driver.domain.ownership import OwnedPath, covers
 
-# Runs what all items wrote, so that it is guarded like an item.
+# Runs the work of all items, so it is guarded like an item.
 TOGETHER = "tests of all items together"
 _MAX_NAMED = 10
 _STREAMS = (1, 2)  # often sent into a file of the checkout: `... 2> wave.log`
@@ -31,11 +29,8 @@ _STREAMS = (1, 2)  # often sent into a file of the checkout: `... 2> wave.log`
 
 @dataclass(frozen=True, slots=True)
 class CheckoutChange:
-    """A change of the part `name` of the user's checkout.
-
-    `suspects` are the items that were at work when it was made, `blamed` those of them that it is
-    held against.
-    """
+    """A change of the part `name` of the user's checkout. `suspects` are the items that were active
+    during the change; `blamed` are the items that it is attributed to."""
 
     name: str
     suspects: tuple[str, ...]
@@ -43,7 +38,7 @@ class CheckoutChange:
 
     @property
     def can_execute_code(self) -> bool:
-        """True when the change can have a program run later, or change what git shows."""
+        """True if the change can make a program run later, or change what git shows."""
         return can_execute_code(self.name)
 
 
@@ -54,11 +49,9 @@ class _AtWork:
 
 
 class CheckoutGuard:
-    """Watches one checkout; `is_ours` says of a part's name whether Tidegate itself writes it.
-
-    Every method raises GitError. Safe to use from many threads: those that ask during a look share
-    the next one.
-    """
+    """Watches one checkout. `is_ours` is true for the name of a part that Tidegate itself writes.
+    Every method raises GitError. Safe to use from many threads: callers that wait during a look
+    share the next look."""
 
     def __init__(
         self, look: Callable[[], CheckoutFingerprint], is_ours: Callable[[str], bool]
@@ -74,7 +67,7 @@ class CheckoutGuard:
 
     @contextlib.contextmanager
     def guarded(self, item: str, owned: tuple[OwnedPath, ...] = ()) -> Iterator[None]:
-        """The item, which owns `owned`, is at work while the block runs."""
+        """Mark the item, which owns `owned`, as active during the block."""
         with self._looking():
             self._at_work[item] = _AtWork(owned)
         try:
@@ -84,7 +77,7 @@ class CheckoutGuard:
                 self._at_work.pop(item, None)
 
     def changes_of(self, item: str) -> tuple[CheckoutChange, ...]:
-        """The changes that are held against an item since its work began."""
+        """The changes attributed to an item since its work began."""
         with self._looking():
             at_work = self._at_work.get(item)
             return tuple(at_work.changes) if at_work else ()
@@ -102,7 +95,7 @@ class CheckoutGuard:
 
     @contextlib.contextmanager
     def own_changes(self) -> Iterator[None]:
-        """Changes while the block runs are Tidegate's own; all other users of the guard wait."""
+        """Changes during the block are Tidegate's own; all other users of the guard wait."""
         with self._looking():
             try:
                 yield
@@ -112,7 +105,7 @@ class CheckoutGuard:
 
     @contextlib.contextmanager
     def _looking(self) -> Iterator[None]:
-        """Holds the lock, after a look that began after this was called."""
+        """Holds the lock, after a look that began after this call."""
         asked_at = time.monotonic()
         with self._lock:
             if self._looked_at < asked_at:
@@ -131,11 +124,12 @@ class CheckoutGuard:
         self._reported.add(name)
 
     def _blamed(self, name: str) -> tuple[str, ...]:
-        """The items that a change is held against: the only one at work; of several the owner of
-        the file; all of them when the change can execute code.
+        """The items that a change is attributed to.
 
-        A part that changed before is held against no item again: the user may be at work on it.
-        Tags come with what editors fetch in the background.
+        A change that can execute code is attributed to all active items. Another change is
+        attributed to the only active item; among several, to the owner of the file. A part that
+        changed before is attributed to no item again, because the user may be editing it. Nor is a
+        tag, because editors fetch tags in the background.
         """
         suspects = tuple(sorted(self._at_work))
         if can_execute_code(name):
@@ -151,9 +145,9 @@ class CheckoutGuard:
 
 
 def is_own_write(top: Path, name: str, own: Iterable[Path]) -> bool:
-    """True for a file of the checkout at `top` that Tidegate itself writes while a wave runs: one
-    in or at one of the paths `own`, or the file that our output goes to. `name` is its part's
-    name."""
+    """True for a file of the checkout at `top` that Tidegate itself writes during a wave. `name` is
+    the name of its part. The file is in or at a path of `own`, or is the target of standard output
+    or error."""
     if not name.startswith(FILE):
         return False
     path = top / name.removeprefix(FILE)
@@ -170,26 +164,26 @@ def is_own_write(top: Path, name: str, own: Iterable[Path]) -> bool:
 
 
 def names_of(changes: Iterable[CheckoutChange]) -> str:
-    """The names of what changed, in order, each once."""
+    """The names of the changed parts, in order, each once."""
     names = list(dict.fromkeys(change.name for change in changes))
     rest = len(names) - _MAX_NAMED
     return ", ".join(names[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def attribution(changes: Iterable[CheckoutChange]) -> str:
-    """Why an item's work is refused; "" when no change is held against it."""
+    """The reason to refuse an item's work for these changes; "" for no changes."""
     found = list(changes)
     if not found:
         return ""
     blamed = {item for change in found for item in change.blamed}
     alone = "only this item was" if len(blamed) == 1 else "this item was"
     beyond = all(change.name.startswith(AROUND) for change in found)
-    what = "what all tests run with" if beyond else "the user's own checkout"
+    what = "the environment of all tests" if beyond else "the user's own checkout"
     return f"{what} changed while {alone} at work: {names_of(found)}"
 
 
 def warning(changes: Iterable[CheckoutChange]) -> str | None:
-    """The report's warning about changes that stop nothing; None when there were none."""
+    """The report's warning about changes that stop nothing; None without changes."""
     found = list(changes)
     if not found:
         return None

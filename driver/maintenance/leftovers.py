@@ -22,12 +22,9 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A patch, or a branch that is in this repository only.
-
-    `name` is `WAVE/ITEM`, or `WAVE/ITEM/interrupted` for the unfinished work of a killed agent;
-    `written` is in seconds since the epoch; `shipped_since` is the later wave that shipped the
-    item, "" if none did.
-    """
+    """A patch, or a branch that only this repository has. `name` is `WAVE/ITEM`, or
+    `WAVE/ITEM/interrupted` for the unfinished work of a killed agent. `written` is in seconds since
+    the epoch. `shipped_since` is a later wave that shipped the item, "" for none."""
 
     name: str
     kind: str
@@ -44,7 +41,7 @@ class Leftover:
     shipped_since: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The shape for programs."""
+        """The JSON form."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -70,7 +67,7 @@ def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
     waves = list(past_waves(state_dir))
     shipped = [one for wave in waves for one in _shipped(wave)]
     for wave in waves:
-        # An item's report knows more than its journal entry.
+        # An item's report has more than its journal entry.
         mine = (entry for entry in entries.values() if entry.get("waveId") == wave.wave_id)
         known = {_folder_of(record): record for record in (*mine, *wave.built)}
         patches = (_patch(wave, path, known.get(path.parent.name, {})) for path in wave.patches)
@@ -80,8 +77,8 @@ def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
 
 
 def find(found: Sequence[Leftover], name: str) -> Leftover:
-    """The newest leftover called `name`; a prefix of the wave's id is enough, if no other wave has
-    it. Raises InputError."""
+    """The newest leftover named `name`. A unique prefix of the wave's id is enough. Raises
+    InputError."""
     begins, _, rest = name.partition("/")
     called = [one for one in found if rest in (one.name.removeprefix(f"{one.wave}/"), one.item)]
     same = [one for one in called if one.wave == begins]
@@ -99,8 +96,8 @@ def find(found: Sequence[Leftover], name: str) -> Leftover:
 
 @dataclass(frozen=True, slots=True)
 class _ShippedItem:
-    """An item, by its folder's name, that a wave shipped to one of `repos`; its report was written
-    at `reported`, in seconds since the epoch."""
+    """An item, by its folder's name, that a wave shipped to one of `repos`. `reported` is the time
+    of its report, in seconds since the epoch."""
 
     item: str
     wave: str
@@ -120,7 +117,7 @@ def _shipped(wave: PastWave) -> Iterator[_ShippedItem]:
 
 
 def _since(one: Leftover, shipped: Sequence[_ShippedItem]) -> str:
-    """The later wave that shipped this item in this repository; "" if there is none."""
+    """The later wave that shipped this item in this repository; "" for none."""
     top = str(one.origin.top)
     for other in shipped:
         if other.item == one.item and other.reported > one.written and top in other.repos:
@@ -157,7 +154,7 @@ def _branches(
     wave: PastWave, known: Mapping[str, Json], environ: Mapping[str, str]
 ) -> Iterator[Leftover]:
     """Branches with commits that were neither pushed nor merged."""
-    # Each item of a branch announces it.
+    # Each item of a branch has a record of it.
     for tip in dict.fromkeys((*_reported(wave), *_announced(wave, known))):
         if _is_kept(tip, environ):
             yield Leftover(
@@ -176,8 +173,8 @@ def _branches(
 
 @dataclass(frozen=True, slots=True)
 class _Tip:
-    """A branch that was at `commit` in the repository at `top` ("" if unknown), and why it is
-    nowhere else."""
+    """A branch at `commit` in the repository at `top` ("" if unknown), and the reason why it was
+    not published."""
 
     branch: str
     commit: str
@@ -186,7 +183,7 @@ class _Tip:
 
 
 def _reported(wave: PastWave) -> Iterator[_Tip]:
-    """The branches that a report says were not pushed."""
+    """The branches that a report lists as not pushed."""
     for one in wave.shipments:
         if one.get("branch") and one.get("sha") and not one.get("pushed"):
             why = one.get("error_detail") or one.get("warning") or "not pushed"
@@ -194,7 +191,7 @@ def _reported(wave: PastWave) -> Iterator[_Tip]:
 
 
 def _announced(wave: PastWave, known: Mapping[str, Json]) -> Iterator[_Tip]:
-    """The branches that a run was about to publish when it was killed."""
+    """The branches that a killed run was about to publish."""
     for folder, entry in known.items():
         if entry.get("phase") == journal.SHIPPING and entry.get("branch") and entry.get("tip"):
             patch = wave.folder / folder / WORK
@@ -204,7 +201,7 @@ def _announced(wave: PastWave, known: Mapping[str, Json]) -> Iterator[_Tip]:
 
 
 def _is_kept(tip: _Tip, environ: Mapping[str, str]) -> bool:
-    """True if the branch still holds unmerged work, or if its repository cannot be read."""
+    """True if the branch still has unmerged work, or its repository cannot be read."""
     if not tip.top:
         return True
     try:

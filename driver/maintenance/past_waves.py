@@ -1,7 +1,5 @@
-"""Past waves in the state folder: their reports and patches. Reads only.
-
-A killed wave has no report; a damaged report counts as missing.
-"""
+"""Past waves in the state folder: their reports and patches. Reads only. A killed wave has no
+report. A damaged report counts as missing."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ REPORT = "report.json"
 
 @dataclass(frozen=True, slots=True)
 class PastWave:
-    """A folder of `<state>/runs`, with the report of its wave, {} without one."""
+    """A folder of `<state>/runs`, with the report of its wave, {} without a report."""
 
     folder: Path
     report: Json
@@ -32,7 +30,7 @@ class PastWave:
 
     @property
     def patches(self) -> list[Path]:
-        """The patches of kept work."""
+        """The patches of saved work."""
         found = (self.folder.glob(f"*/{name}") for name in (WORK, INTERRUPTED))
         return sorted(path for paths in found for path in paths)
 
@@ -62,7 +60,7 @@ def past_waves(state_dir: Path) -> Iterator[PastWave]:
 
 
 def live_waves(state_dir: Path) -> frozenset[str]:
-    """The folder names of the waves that are under way."""
+    """The folder names of the running waves."""
     dead = {run.record for run in dead_runs(state_dir)}
     noted = set((state_dir / "runs").glob(f"*/{RECORD}"))
     return frozenset(record.parent.name for record in noted - dead)
@@ -74,7 +72,7 @@ def _report(path: Path) -> Json:
     except BadFileError:
         return {}
     if isinstance(found, dict) and isinstance(found.get("wave"), dict):
-        found = found["wave"]  # a cycle's
+        found = found["wave"]  # the report of a cycle
     return found if isinstance(found, dict) else {}
 
 

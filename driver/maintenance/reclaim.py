@@ -1,8 +1,8 @@
-"""Removes the leftovers of finished and dead runs whose removal loses nothing.
+"""Removes leftovers of finished and dead runs without loss of work.
 
-A thing is removed only if no live process uses it and its commits are elsewhere too; unfinished
-work is saved as a patch first. Everything in doubt stays and is named. The user's checkout, index
-and config are never written.
+A thing is removed only if no live process uses it and its commits also exist elsewhere. Unfinished
+work is saved as a patch first. Doubtful things stay and are listed. The user's checkout, index and
+config are never written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from state_store.documents.files import BadFileError, read_json
 from state_store.documents.journal import safe_slug
 
 DAY_S = 86_400.0
-_MOMENT_S = 600.0  # longer than any of our writers needs to create and rename a file
+_MOMENT_S = 600.0  # longer than Tidegate takes to create and rename any file
 _TEMPORARY = re.compile(
     r"\.[0-9a-f]{16}\.tmp|tracker_events\.db\.[0-9a-f]{8}\.new(-wal|-shm|-journal)?"
 )
@@ -45,7 +45,7 @@ MESSAGE = "told"  # the word in the JSON
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The scope of a clean-up. `root` is the cache folder of `repository`; both are None without a
-    repository. `older_than_s` applies to things whose maker is unknown."""
+    repository. `older_than_s` applies to things of an unknown owner."""
 
     state_dir: Path
     repository: Repository | None
@@ -57,7 +57,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A thing and its result: `done` is one of the words above."""
+    """A thing and the result: `done` is REMOVED, KEPT, WOULD_REMOVE, FAILED or MESSAGE."""
 
     kind: str
     name: str
@@ -70,13 +70,13 @@ class Step:
         return f"{self.done} {self.kind} {self.name}" + (f": {self.why}" if self.why else "")
 
     def to_json(self) -> dict[str, Any]:
-        """The shape for programs."""
+        """The JSON form."""
         return {"kind": self.kind, "name": self.name, "done": self.done, "why": self.why or None}
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A thing of ours; without `remove` it stays."""
+    """A thing that Tidegate made. Without `remove` it stays."""
 
     kind: str
     name: str
@@ -85,7 +85,7 @@ class _Found:
 
 
 def reclaim(scope: Scope) -> Iterator[Step]:
-    """Remove what can be removed, one step at a time; with `dry` only say what would be removed."""
+    """Remove what can be removed, step by step; with `dry` only report it."""
     yield from _dead_runs(scope)
     finders = [_temporary_files, _scratch, _old_runs, _old_journal]
     if scope.repository is not None:
@@ -116,7 +116,8 @@ def _dead_runs(scope: Scope) -> Iterator[Step]:
     dead = list(dead_runs(scope.state_dir))
     if scope.dry or not dead:
         yield from (
-            Step("run", run.wave_id, WOULD_REMOVE, "it ended without saying so") for run in dead
+            Step("run", run.wave_id, WOULD_REMOVE, "it ended without a record of its end")
+            for run in dead
         )
         return
     for line in clear_up(scope.state_dir, scope.environ):
@@ -137,9 +138,9 @@ def _workspace(scope: Scope, folder: Path) -> _Found:
     if owner is not None and owner.is_in_use:
         why = f"the run of wave {owner.wave_id} is under way (process {owner.maker.pid})"
     elif users:
-        why = f"process {users[0]} works in it or for it"
+        why = f"process {users[0]} uses it"
     elif (owner is None or owner.is_from_elsewhere) and _is_young(scope, folder):
-        why = "its maker cannot be checked (elsewhere, or before a restart), and it is not old"
+        why = "its owner cannot be checked (another machine, or a restart), and it is not old"
     else:
         return _Found("workspaces", str(folder), "", partial(_saved_and_removed, scope, folder))
     return _Found("workspaces", str(folder), why)
@@ -205,7 +206,7 @@ def _temporary_files(scope: Scope) -> Iterator[_Found]:
 
 
 def _scratch(scope: Scope) -> Iterator[_Found]:
-    """Temporary folders of this user's killed runs; only their age tells that they are unused."""
+    """Temporary folders of this user's killed runs. They count as unused by their age."""
     for folder in scratch_folders(scope.environ):
         if not _is_young(scope, folder) and not users_of(folder.resolve()):
             yield _Found("scratch folder", str(folder), "", partial(remove_tree, folder))
@@ -228,8 +229,8 @@ def _old_runs(scope: Scope) -> Iterator[_Found]:
 
 
 def _old_journal(scope: Scope) -> Iterator[_Found]:
-    """Entries of items that were shipped and merged; an entry that is not merged is needed, or a
-    resume would build the item a second time."""
+    """Journal entries of shipped and merged items. Other entries are needed: without them, a resume
+    would build the item again."""
     repo = scope.repository
     if repo is None or live_waves(scope.state_dir):
         return

@@ -1,8 +1,6 @@
-"""Reproduces the proof of a shipped commit: finds it, checks it out afresh, tests it, compares.
-
-The earlier receipt is in the state folder; without it the commit's own trailers tell what was
-claimed: this tree, green by this command. Nothing in the repository or state is changed.
-"""
+"""Reproduces the proof of a shipped commit: finds it, checks it out, tests it, and compares. The
+earlier receipt is in the state folder. Without it, the commit's own trailers state the claim: this
+tree, green by this command. The repository and the state are not changed."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ _RUN = "reproduce"
 @dataclass(frozen=True, slots=True)
 class ProvenCommit:
     """A commit, its `tree`, and the claimed proof; `then` is the receipt. `disowned` means that the
-    wave left receipts of the item, but none of this tree."""
+    wave has receipts of the item, but none of this tree."""
 
     commit: str
     tree: str
@@ -58,14 +56,14 @@ class ProvenCommit:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The result of the repeated test; `differences` are sentences, none if nothing differs."""
+    """The result of the repeated test; `differences` are sentences."""
 
     shipped: ProvenCommit
     now: TestRun
     differences: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The shape for programs."""
+        """The JSON form."""
         then = self.shipped.then
         return {
             "commit": self.shipped.commit,
@@ -78,13 +76,13 @@ class Reproduction:
 
 
 def find(repo: Repository, settings: Settings, wave: str, item: str) -> ProvenCommit:
-    """The commit of `item` (slug or id) that `wave` shipped; a prefix of the wave's id is enough.
-    Raises InputError if there is none, or if several waves have this prefix."""
+    """The commit of `item` (slug or id) that `wave` shipped. A unique prefix of the wave's id is
+    enough. Raises InputError if there is none, or if several waves have this prefix."""
     begun = list(_commits_of(repo, settings, wave)) if wave else []
     waves = {trailers[WAVE_ID] for _, trailers in begun}
     if len(waves - {wave}) > 1 and wave not in waves:
         names = ", ".join(sorted(waves))
-        raise InputError(f"{wave!r} may be any of {names}: write more of the wave's id")
+        raise InputError(f"{wave!r} may be any of {names}: give more of the wave's id")
     wave = wave if wave in waves or not waves else waves.pop()
     receipts = tuple(_receipts(settings.state_dir, wave, item))
     named = [
@@ -94,7 +92,7 @@ def find(repo: Repository, settings: Settings, wave: str, item: str) -> ProvenCo
     ]
     if not named:
         raise InputError(
-            f"no commit here says that it is item {item!r} of wave {wave!r}: name both as the"
+            f"no commit here is of item {item!r} of wave {wave!r}: name both as the"
             " report does, and fetch the branch that it was shipped to"
         )
     commit, trailers = named[0]
@@ -112,10 +110,8 @@ def find(repo: Repository, settings: Settings, wave: str, item: str) -> ProvenCo
 
 
 def reproduce(shipped: ProvenCommit, repo: Repository, settings: Settings) -> Reproduction:
-    """Test the commit in a temporary folder.
-
-    Raises CannotRunError if the set-up fails or the test cannot be run.
-    """
+    """Test the commit in a temporary folder. Raises CannotRunError if the set-up fails or the test
+    cannot be run."""
     folder = Path(tempfile.mkdtemp(prefix="tidegate-reproduce-"))
     try:
         now = _test(shipped, repo, settings, folder.resolve())
@@ -152,20 +148,20 @@ def _differences(shipped: ProvenCommit, now: TestRun) -> Iterator[str]:
     if shipped.proved_tree != shipped.tree:
         yield f"the commit holds tree {shipped.tree}, but {shipped.proved_tree} was proven"
     if shipped.disowned:
-        yield "the wave's report has receipts of the item, and none of them is green on this tree"
+        yield "the wave's report has receipts of the item, but none of them is green on this tree"
     then = shipped.then
     kind, code = (then.kind, then.exit_code) if then else (RunKind.GREEN, 0)
     if (now.kind, now.exit_code) != (kind, code):
-        yield f"the test was {kind} (exit {code}), and is {now.kind} (exit {now.exit_code})"
+        yield f"the test was {kind} (exit {code}), but now is {now.kind} (exit {now.exit_code})"
     if then and then.counts != now.counts:
-        yield f"the runner counted {then.counts}, and now {now.counts}"
+        yield f"the runner counted {then.counts}, but now {now.counts}"
 
 
 def _commits_of(
     repo: Repository, settings: Settings, wave: str
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """The commits on any branch of waves whose ids begin with `wave`, the newest first, with the
-    trailers of each of their items and `tree`."""
+    """The commits of waves whose ids begin with `wave`, on any branch, the newest first. Each item
+    of a commit comes with its trailers and `tree`."""
     trailers = "%(trailers:only=true,unfold=true,separator=%x1F)"
     asked = (f"--git-dir={repo.git_dir}", "log", "--all", "-z", "--fixed-strings",
              f"--grep={WAVE_ID}: {wave}", f"--format=%H%x1E%T%x1E{trailers}")  # fmt: skip
@@ -194,7 +190,7 @@ def _receipts(state_dir: Path, wave: str, item: str) -> Iterator[TestRun]:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The settings and the repository: the one asked for, else the current folder's, else None."""
+    """The settings and the repository: the given one, else the current folder's, else None."""
 
     settings: Settings
     repository: Repository | None
@@ -206,7 +202,7 @@ class Surroundings:
 
     @property
     def workspaces(self) -> Path | None:
-        """The folder that holds the workspaces of runs on this repository."""
+        """The folder for the workspaces of runs on this repository."""
         if self.repository is None:
             return None
         environ = self.settings.environ
@@ -216,7 +212,7 @@ class Surroundings:
 def surroundings(
     repo: str | None, state_dir: str | None, config: str | None = None
 ) -> Surroundings:
-    """Find both. Raises InputError for a folder that is no repository, or invalid settings."""
+    """Read the settings and the repository. Raises InputError if either is invalid."""
     environ = process_environment()
     top = Path(repo) if repo else repository_in_sight((Path.cwd(),))
     repository = open_repository(top, environ) if top else None

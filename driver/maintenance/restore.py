@@ -1,8 +1,5 @@
-"""Restores leftover work as a patch file or as a branch.
-
-The user's checkout, index and config are not touched: a branch is made in a git dir of our own, on
-the commit that the work began from.
-"""
+"""Restores leftover work as a patch file or as a branch. The user's checkout, index and config are
+not changed: the branch is made in a private git dir, on the commit that the work began from."""
 
 from __future__ import annotations
 
@@ -19,7 +16,8 @@ from state_store.documents.files import read_bytes, write_bytes_atomic
 
 
 def restore_patch(one: Leftover, target: Path) -> None:
-    """Write the patch to `target`. Raises InputError if there is no patch, or `target` exists."""
+    """Write the patch to `target`. Raises InputError if there is no patch, or if `target`
+    exists."""
     if one.patch is None:
         raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
     if target.exists():
@@ -30,17 +28,14 @@ def restore_patch(one: Leftover, target: Path) -> None:
 def restore_branch(
     one: Leftover, branch: str, repo: Path | None, environ: Mapping[str, str]
 ) -> tuple[Repository, str]:
-    """Make `branch` from the work, on the commit it began from; returns (repository, commit).
-
-    `repo` overrides the repository that the patch names. A second call gives the same branch.
-    Raises InputError for a name that is taken or invalid, CannotRunError if the commit or the patch
-    does not fit.
-    """
+    """Make `branch` from the work, on its base commit; returns (repository, commit). `repo`
+    overrides the repository that the patch names. A second call gives the same branch. Raises
+    InputError for a used or invalid name, CannotRunError if the patch does not fit the commit."""
     if one.patch is None:
         raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
     where = repo or one.origin.top
     if where is None:
-        raise InputError(f"{one.name} does not say which repository it is of: name it with --repo")
+        raise InputError(f"{one.name} names no repository: name it with --repo")
     repository = open_repository(where, environ)
     with scratch_folder() as folder:
         git = PrivateGit.create(folder / "private.git", repository, environ)
@@ -56,12 +51,12 @@ def _committed(git: PrivateGit, one: Leftover, patch: Path, repository: Reposito
     base = one.origin.base
     if not base:
         raise CannotRunError(
-            f"{one.name} does not say which commit it began from: write it out with --patch FILE"
+            f"{one.name} names no base commit: write the work out with --patch FILE"
         )
     try:
         base_tree = git.tree_of(base)
         tree = git.apply(base_tree, read_bytes(patch))
-        # The patch's own date, so that the same work gives the same commit again.
+        # The patch's own date, so that the same work gives the same commit.
         date = f"{int(one.written)} +0000"
         message = f"Recovered: {one.item}\n\nNot proven. From wave {one.wave}.\n"
         changes = tuple(git.changes(base_tree, tree))

@@ -1,7 +1,5 @@
-"""Traces of an agent in the git dir of its clone, read as plain files: git is never run there.
-
-The agent can write that git dir, so its configuration and hooks must not act.
-"""
+"""Traces of an agent in the git dir of its clone, read as plain files. Git is never run there: the
+agent can write this git dir, and its configuration and hooks must not act."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ _KINDS = (("refs/heads/", "branch"), ("refs/tags/", "tag"), ("refs/stash", "a st
 
 
 def head_moved(clone: Path, base: str, branch: str | None) -> str:
-    """A sentence about an agent that moved its HEAD; "" when it is where the clone was made."""
+    """A sentence about an agent that moved its HEAD; "" if HEAD is unchanged."""
     head = _read(clone / ".git" / "HEAD") if _is_own(clone, ".git") else None
     expected = f"ref: refs/heads/{branch}" if branch else base
     if head is None:
@@ -30,17 +28,17 @@ def head_moved(clone: Path, base: str, branch: str | None) -> str:
 
 
 def left_behind(clone: Path, branch: str | None) -> tuple[str, ...]:
-    """Branches, tags, stashes, other refs and worktrees that a clone was not made with, by name."""
+    """The names of branches, tags, stashes, other refs and worktrees that are new in a clone."""
     git_dir = clone / ".git"
     if not _is_own(clone, ".git"):
-        return ()  # `head_moved` reports that
+        return ()  # `head_moved` reports this case
     refs = {name for name in _refs(git_dir) if name != f"refs/heads/{branch}"}
     worktrees = (f"worktree {name}" for name in sorted(_names(git_dir / "worktrees")))
     return (*map(_kind_and_name, sorted(refs)), *worktrees)
 
 
 def _kind_and_name(ref: str) -> str:
-    """A ref as reports name it: "branch x", "tag v1", "a stash", else "ref refs/x"."""
+    """The name of a ref in reports: "branch x", "tag v1", "a stash", else "ref refs/x"."""
     kinds = ((start, kind) for start, kind in _KINDS if ref.startswith(start))
     start, kind = next(kinds, ("", "ref"))
     return f"{kind} {ref.removeprefix(start)}".strip()
@@ -63,7 +61,7 @@ def _refs(git_dir: Path) -> Iterator[str]:
 
 
 def _names(folder: Path) -> list[str]:
-    """The names in a folder; none where there is no folder, or a link that leads elsewhere."""
+    """The names in a folder; none if it does not exist or is a link."""
     if folder.is_symlink():
         return []
     try:
@@ -73,7 +71,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def put_back_head(clone: Path, base: str, branch: str | None) -> None:
-    """Put HEAD back to where the clone was made; the files stay as they are."""
+    """Restore the HEAD of the new clone; the files stay unchanged."""
     git_dir = clone / ".git"
     if not _is_own(clone, ".git") or _read(git_dir / "HEAD") is None:
         return
@@ -87,14 +85,14 @@ def put_back_head(clone: Path, base: str, branch: str | None) -> None:
 
 
 def _is_own(clone: Path, path: str) -> bool:
-    """True when no folder of the path is a link, which may lead into the user's own git dir."""
+    """True if no folder of the path is a link, which may lead into the user's own git dir."""
     own = clone / path
     above = [folder for folder in own.parents if folder.is_relative_to(clone)]
     return not any(one.is_symlink() for one in (own, *above))
 
 
 def _replace(path: Path, line: str) -> None:
-    # Unlinked first, so that a link the agent put there is not written through.
+    # Unlinked first, or the write would follow a link that the agent made.
     path.unlink(missing_ok=True)
     path.write_bytes(f"{line}\n".encode("utf-8", "surrogateescape"))
 
@@ -111,7 +109,7 @@ def _ref(git_dir: Path, name: str) -> str | None:
 
 
 def _read(path: Path) -> str | None:
-    """A small regular file's text; None for anything else, which an agent may have put there."""
+    """The text of a small regular file; None for anything else that an agent may have put there."""
     try:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:

@@ -1,7 +1,5 @@
-"""The branch that a wave starts from: its head at the start and at the ship, and its changes.
-
-A remote that cannot be asked does not stop a wave, but is reported.
-"""
+"""The branch that a wave starts from: its head at the start and at the ship, and its changes. A
+remote that does not answer does not stop a wave, but is reported."""
 
 from __future__ import annotations
 
@@ -21,18 +19,16 @@ from state_store.documents.errors import CannotRunError
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The commit to put items on; `note` says why it may not be the newest one."""
+    """The commit to put items on. `note` is the reason why it may not be the newest commit."""
 
     commit: str
     note: str = ""
 
 
 def at_target(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> Repository:
-    """The repository as seen from the head of branch `to`, here or, if it is ahead, on the remote.
-
-    A commit that only the remote has is kept here below a ref until the wave has ended. Raises
-    CannotRunError where the branch is not here and the remote cannot be asked.
-    """
+    """The repository at the head of branch `to`: the local head or, if it is ahead, the remote
+    head. A ref keeps a commit that only the remote has until the wave ends. Raises CannotRunError
+    if the branch is not local and the remote does not answer."""
     branches = BranchView(repo, git.environ, remote, git)
     here = branches.tip(to)
     there = branches.fetched_tip(to, here)
@@ -46,10 +42,9 @@ def at_target(repo: Repository, git: PrivateGit, remote: Remote | None, to: str)
 
 
 def current_head(context: GitContext, known: str) -> Head:
-    """The head of the branch now, on the remote if it is ahead; `known` where that is not known.
-
-    Nothing is read of the branch here: only we move it, and the checkout guard reports the rest.
-    """
+    """The head of the branch now, on the remote if it is ahead; `known` if the head is unknown. The
+    local branch is not read again: only Tidegate moves it, and the checkout guard reports other
+    moves."""
     branch, branches, moved_to = context.repository.branch, context.branches, context.moved_to
     if branch is None:
         return Head(known)
@@ -57,22 +52,22 @@ def current_head(context: GitContext, known: str) -> Head:
         known = moved_to
     there = branches.fetched_tip(branch, known)
     if isinstance(there, PushResult):
-        return Head(known, f"whether {branch} moved on meanwhile is not known: {there.reason}")
+        return Head(known, f"Tidegate could not check if {branch} moved on: {there.reason}")
     if there in ("", known) or branches.contains(known, there):
         return Head(known)
     if branches.contains(there, known):
         return Head(there)
-    return Head(known, f"{branch} and its like on the remote went different ways")
+    return Head(known, f"{branch} and the remote's {branch} have diverged")
 
 
 def already_made(mine: Sequence[Change], theirs: Sequence[Change]) -> bool:
-    """True when `theirs` holds all these changes, with the same content."""
+    """True if `theirs` contains all these changes, with the same content."""
     changed = {(change.path, change.mode, change.blob) for change in theirs}
     return all((change.path, change.mode, change.blob) in changed for change in mine)
 
 
 def conflicts(mine: Sequence[Change], theirs: Sequence[Change]) -> tuple[str, ...]:
-    """The paths of an item that others changed in another way, or that are in the way of theirs."""
+    """The paths of an item that conflict with changes of others."""
     changed = {change.path: change for change in theirs}
     files = {path for path, change in changed.items() if not change.deleted}
     folders = {str(folder) for path in files for folder in PurePosixPath(path).parents}
@@ -80,7 +75,8 @@ def conflicts(mine: Sequence[Change], theirs: Sequence[Change]) -> tuple[str, ..
 
 
 def _collides(mine: Change, changed: dict[str, Change], files: set[str], folders: set[str]) -> bool:
-    """A change collides with a different one of its path, and a file with a folder of its name."""
+    """A change collides with a different change of its path, and a file with a folder of
+    its name."""
     theirs = changed.get(mine.path)
     if theirs is not None:
         return (theirs.mode, theirs.blob) != (mine.mode, mine.blob)

@@ -1,8 +1,5 @@
 """A repository's context: makes private clones for agents and checkouts for tests at one commit.
-
-Both are furnished like the user's checkout, with the copied paths and the set-up of the settings.
-No agent ever sees a test checkout.
-"""
+Both get the copied paths and the set-up of the settings. No agent ever sees a test checkout."""
 
 from __future__ import annotations
 
@@ -27,8 +24,9 @@ from driver.workspace.setup import Preparation, check_copies, signatures
 from driver.workspace.test_checkouts import TestCheckouts, TreeCheckout
 from state_store.documents.journal import safe_slug
 
-# The clone is the agent's, but the user's global settings reach into it: no monitor process per
-# clone, no hook of theirs on an agent's commit, no passphrase prompt, line ends as committed.
+# The user's global git settings also apply in an agent's clone. Override them: no monitor process
+# for each clone, no hooks of the user on an agent's commit, no passphrase prompt, line ends as
+# committed.
 _CLONE_CONFIG = f"""\
 \tbare = false
 \tautocrlf = false
@@ -48,11 +46,9 @@ _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
 class CloneContext(GitContext):
-    """Workspaces and test checkouts of one repository at its head, below the folder `folder`.
-
-    Raises InputError for `copy` paths that are missing, tracked or outside the checkout, and
-    WorkspaceError when `folder` cannot be used. Safe to use from many threads.
-    """
+    """Workspaces and test checkouts of one repository at its head, in the folder `folder`. Raises
+    InputError for `copy` paths that are missing, tracked or outside the checkout, and
+    WorkspaceError if `folder` cannot be used. Safe to use from many threads."""
 
     def __init__(
         self,
@@ -67,7 +63,8 @@ class CloneContext(GitContext):
         self.folder = folder
         self.checkout_guard = checkout_guard
         self._prepare = prepare
-        # All at once they would be ready all at the end, and no agent at work before.
+        # If all clones were written at once, all would be ready late, and no agent could start
+        # early.
         self._writing = Turns(os.cpu_count() or 2)
         check_copies(repository.top, prepare.copy, self.paths)
         self._copied = self._sources()
@@ -77,11 +74,11 @@ class CloneContext(GitContext):
         self.checkouts = self.pool(1)
 
     def pool(self, size: int) -> TestCheckouts:
-        """A pool of at most `size` test checkouts; each is made when first needed."""
+        """A pool of at most `size` test checkouts, each made on first use."""
         return TestCheckouts(size, self._make_checkout, self._renew_git)
 
     def move_checkouts(self, commit: str) -> None:
-        """Have tests run in checkouts that were set up on another commit than the base."""
+        """Run tests in checkouts that were set up on the commit `commit` instead of the base."""
         size = self.checkouts.size
         self.checkouts.close()
         folder = self.folder / f"at-{commit[:12]}"
@@ -91,14 +88,14 @@ class CloneContext(GitContext):
     def workspace(
         self, slug: str, work_dir: str = "", owned: Sequence[OwnedPath] = ()
     ) -> CloneWorkspace:
-        name = safe_slug(slug)  # people may call an item ../../home, and its folder is removed
+        name = safe_slug(slug)  # an item may be called ../../home, and its folder is removed later
         top, index = self.folder / "items" / name, self.folder / "indexes" / name
         self._furnish(top, index)
         made = CloneWorkspace(self, top, index, work_dir, owned)
         if self._starts_dirty:
-            # Before the start tree is taken: that takes longer than the tick of any clock here.
+            # Before the start tree is collected, which takes longer than a tick of the clock.
             tick = index.with_suffix(".tick")
-            tick.write_bytes(b"")  # its time is the file system's own time now
+            tick.write_bytes(b"")  # gets the current time of the file system
             made.started_ns = newest_ns(tick.stat())
             tick.unlink()
             made.start = self.git.collect(top, index, ())
@@ -114,10 +111,8 @@ class CloneContext(GitContext):
 
     @contextlib.contextmanager
     def reading_copy(self, name: str, tree: str) -> Iterator[TreeCheckout]:
-        """A checkout of `tree` to read, gone afterwards; the base is its HEAD.
-
-        No set-up is run in it. Raises WorkspaceError when it cannot be made.
-        """
+        """A temporary checkout of `tree` to read, with the base as its HEAD. No set-up runs in it.
+        Raises WorkspaceError if it cannot be made."""
         path, index = self.folder / "reading" / name, self.folder / "indexes" / f"reading-{name}"
         with _all_or_nothing(path):
             remove_tree(path)
@@ -132,26 +127,27 @@ class CloneContext(GitContext):
             copy.discard()
 
     def observed(self, tree: str) -> Observed:
-        """The same as `Workspace.observe`, for work that is only a tree by now."""
+        """The result of `Workspace.observe` for work that exists only as a tree."""
         self.require_objects()
         with self.checkouts.checkout(tree) as shown:
             there = CloneWorkspace(self, shown.path, shown.index)
             return there.seen(there.collected_as(tree))
 
     def wait_for_clones(self) -> None:
-        """Wait until no clone is being written: the sooner agents begin, the sooner all is over."""
+        """Wait until no clone is being written, so that agents can start first."""
         self._writing.wait_until_none()
 
     def changed_sources(self) -> tuple[str, ...]:
-        """The `copy` paths that changed since this was made, so that checkouts are not alike."""
+        """The `copy` paths that changed since this context was made, so that checkouts now
+        differ."""
         now = self._sources()
         return tuple(name for name in self._prepare.copy if now[name] != self._copied[name])
 
     def show_as_staged(self, checkout: TreeCheckout, commit: str, branch: str | None) -> None:
-        """Give a test checkout a `.git` where `branch` is at `commit`, until it shows another tree:
-        git there calls all that differs from the commit staged."""
+        """Give a test checkout a `.git` with `branch` at `commit`, until it shows another tree. Git
+        then reports every difference from the commit as staged."""
         self._lay_git(checkout.path, checkout.index, head=commit, branch=branch)
-        # A test may ask git for what is about to be committed, whose objects only we have.
+        # A test may read the staged objects, which are only in Tidegate's private git dir.
         borrow_objects(checkout.path / ".git", self.repository, self.git.path / "objects")
 
     def close(self) -> None:
@@ -162,7 +158,8 @@ class CloneContext(GitContext):
 
     @property
     def _starts_dirty(self) -> bool:
-        """True when a furnished clone may differ from the base: set-up, or line-end attributes."""
+        """True if a prepared clone may differ from the base, by set-up or by line-end
+        attributes."""
         return bool(self._prepare.copy or self._prepare.setup or self.has_attributes)
 
     def _make_checkout(self, number: int) -> TreeCheckout:
@@ -170,8 +167,8 @@ class CloneContext(GitContext):
         index = self.folder / "indexes" / f"proving-{number}.index"
         self._furnish(path, index)
         for folder in self.folders:
-            # Compiled from the base's files: with size and second the same as the next tree's,
-            # Python would run the base instead of what is to be proven.
+            # Compiled from the base's files. If size and second equal those of the next tree,
+            # Python would run the base's code instead.
             remove_tree(path / folder / "__pycache__")
         seen = snapshot(path)
         known = self.paths | self.folders
@@ -193,7 +190,7 @@ class CloneContext(GitContext):
                     raise WorkspaceError(f"set-up command {command!r} failed: {problem}")
 
     def _renew_git(self, checkout: TreeCheckout) -> None:
-        """Give a test checkout a `.git` no test has written in, its index that of the tree."""
+        """Give a test checkout a `.git` that no test has written, with the index of the tree."""
         own = checkout.path / ".git"
         with contextlib.suppress(OSError):
             if not own.is_symlink() and snapshot(own) == checkout.git_dir:
@@ -213,14 +210,15 @@ class CloneContext(GitContext):
 
     @functools.cached_property
     def _probed(self) -> str:
-        """The facts of this file system that git found. Each key once, or agents cannot set it."""
+        """The facts of this file system that git found. A repeated key could not be set by
+        agents."""
         made = (self.git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
         return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
 
 
 @contextlib.contextmanager
 def _all_or_nothing(path: Path) -> Iterator[None]:
-    """Remove what a failure leaves of `path`; trouble with the disk becomes a WorkspaceError."""
+    """Remove a partly made `path` after a failure; an OSError becomes a WorkspaceError."""
     try:
         yield
     except BaseException as trouble:

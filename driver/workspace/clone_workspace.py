@@ -1,7 +1,5 @@
-"""An item's private clone: what the agent changed there since the clone was ready.
-
-Whether those changes may ship is judged elsewhere. `clone_context` makes the clones.
-"""
+"""An item's private clone, and the changes that the agent made in it. Other modules decide if the
+changes may ship. `clone_context` makes the clones."""
 
 from __future__ import annotations
 
@@ -31,8 +29,7 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """An agent's work: the base tree with exactly its changes, and those changes, also as a
-    patch."""
+    """An agent's work: the base tree with exactly its changes, the list of changes, and a patch."""
 
     tree: str
     changes: tuple[Change, ...]
@@ -40,8 +37,8 @@ class Collected:
 
 
 class CloneWorkspace(Workspace):
-    """A clone of a repository for one item. `start` is its tree right after the set-up, whose
-    changes are not the agent's; the agent's ignored files have a later time than `started_ns`."""
+    """A clone of a repository for one item. `start` is its tree after the set-up, whose changes are
+    not the agent's. Ignored files of the agent are newer than `started_ns`."""
 
     isolation = CLONE
 
@@ -73,10 +70,8 @@ class CloneWorkspace(Workspace):
         )
 
     def collect(self, owned: Sequence[str]) -> Collected:
-        """Everything changed since the set-up, read from the disk; see `PrivateGit.collect`.
-
-        Raises WorkspaceError for an object whose content is not what its id says.
-        """
+        """Everything changed since the set-up, read from the disk; see `PrivateGit.collect`. Raises
+        WorkspaceError for an object whose content does not match its id."""
         start, base_tree = self.start, self.context.base_tree
         tree = now = self._git.collect(self.top, self.index, owned, made_after_ns=self.started_ns)
         if start != base_tree:
@@ -84,15 +79,15 @@ class CloneWorkspace(Workspace):
         return self.collected_as(tree)
 
     def collected_as(self, tree: str) -> Collected:
-        """The same for work that is in git already."""
+        """The same for work that is already in git."""
         found = self._git.examined(self.context.base_tree, tree)
         if found.forged:
             named = ", ".join(found.forged)
-            raise WorkspaceError(f"objects in git whose content is not what they say: {named}")
+            raise WorkspaceError(f"objects in git whose content does not match their id: {named}")
         return Collected(tree, found.changes, found.patch)
 
     def seen(self, work: Collected) -> Observed:
-        """The facts about `work` that its files, which are at `top`, show."""
+        """The facts about `work`, whose files are at `top`."""
         changes = work.changes
         links = (c.path for c in changes if c.mode == MODE_LINK)
         may_filter = self.context.has_attributes and changes
@@ -109,15 +104,15 @@ class CloneWorkspace(Workspace):
         return tuple(f"{path} ({rule})" for path, rule in found.items())
 
     def _unfiltered(self, changes: Sequence[Change]) -> tuple[str, ...]:
-        """Files that a filter program of the user's would have changed. A pointer file of git-lfs
-        is the output of such a program, so it counts as filtered."""
+        """Files that a filter program of the user would have changed. A pointer file of git-lfs is
+        the output of such a program, so it counts as filtered."""
         blobs = {change.path: change.blob for change in changes if change.blob}
         filtered = self._git.filtered(self.top, self.index, [*blobs])
         return tuple(p for p in filtered if not self._git.blob(blobs[p]).startswith(_POINTER))
 
     def ignored(self) -> tuple[str, ...]:
         if any(path.rpartition("/")[2] == ".gitignore" for path in self._owned):
-            return ()  # the rules are the item's to change
+            return ()  # the item may change these rules
         known = self.context.paths | {f"{folder}/" for folder in self.context.folders}
         return self._rules_ignoring([path for path in self._owned if path not in known])
 
@@ -133,8 +128,8 @@ class CloneWorkspace(Workspace):
 
     @contextlib.contextmanager
     def _out_of_reach(self) -> Iterator[None]:
-        """Moves the clone away while any test or reviewer runs: what they would read from there
-        would be in no commit."""
+        """Moves the clone away while a test or reviewer runs, because files read from it would be
+        in no commit."""
         with self._lock:
             if not self._hiding:
                 away = self.top.with_name(uuid.uuid4().hex)
@@ -158,7 +153,7 @@ class CloneWorkspace(Workspace):
     def patch(self, tree: str | None) -> bytes:
         if tree is None:
             return b""
-        made = self._patches.pop(tree, None)  # asked for once at once, and it may be large
+        made = self._patches.pop(tree, None)  # asked for only once, and it may be large
         return self._git.patch(self.context.base_tree, tree) if made is None else made
 
     def whole_diff(self, tree: str, since: str | None = None) -> bytes:

@@ -1,7 +1,5 @@
-"""Work in a folder that is in no repository: agents and tests use the folder itself.
-
-Results say `in_place`, so that they are not taken for proofs on a clean checkout. Nothing ships.
-"""
+"""Work in a folder that is in no repository: agents and tests use the folder itself. Results say
+`in_place`, because they prove less than results from a clean checkout. Nothing ships."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from driver.workspace.repository_context import Observed, RepositoryContext, Wor
 
 
 class InPlaceContext(RepositoryContext):
-    """A plain folder, the only workspace of its items: no base, no remote, nothing to publish."""
+    """A plain folder, the only workspace of its items: no base, no remote, no publication."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,7 +27,8 @@ class InPlaceContext(RepositoryContext):
 
 
 class InPlaceWorkspace(Workspace):
-    """The folder itself; changes are counted from what its owned files are when this is made."""
+    """The folder itself. Changes are counted from the state of the owned files when it is
+    created."""
 
     def __init__(self, folder: Path, owned: Sequence[OwnedPath]) -> None:
         self.top = self.workdir = folder

@@ -1,8 +1,6 @@
-"""The base classes of repository contexts, each of which creates one workspace for each item.
-
-They answer as a folder in no repository does (`in_place`); `clone_context` has the private clones
-and the test checkouts of a repository.
-"""
+"""The base classes of repository contexts. A context creates one workspace for each item. Their
+defaults describe a folder in no repository (`in_place`). `clone_context` makes the private clones
+and test checkouts of a repository."""
 
 from __future__ import annotations
 
@@ -31,9 +29,9 @@ REPLACED = "objects of your repository were given another content (see `git fsck
 class Observed:
     """The files on disk after an agent ran, compared with the base; never the agent's own report.
 
-    `git_left` names the branches, tags, stashes and worktrees that it made in its clone, `ignored`
-    the new files that git leaves out of commits, each with the rule, `unfiltered` files that would
-    have to pass a filter program of git's.
+    `git_left` names the branches, tags, stashes and worktrees that it made in its clone. `ignored`
+    has the new files that git ignores, each with the rule. `unfiltered` files need a filter program
+    of git.
     """
 
     changes: tuple[Change, ...]
@@ -47,20 +45,19 @@ class Observed:
 
 @dataclass
 class TestCheckout:
-    """A folder to run a test in. This one belongs to no git tree, so nothing counts as changed."""
+    """A folder to run a test in. Without a git tree, nothing counts as changed."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
     path: Path
 
     def tampered(self) -> tuple[str, ...]:
-        """Tracked paths whose content or mode is no longer that of the git tree."""
+        """Tracked paths whose content or mode differs from the git tree."""
         return ()
 
 
 class Workspace(ABC):
-    """The files of one item. `top` holds the repository's files, `workdir` is where the agent
-    runs."""
+    """The files of one item. `top` holds the repository's files; the agent runs in `workdir`."""
 
     isolation = IN_PLACE
     top: Path
@@ -75,58 +72,56 @@ class Workspace(ABC):
         """The bytes of a changed file; empty for a deletion."""
 
     def ignored(self) -> tuple[str, ...]:
-        """Owned paths that git leaves out of commits, each with the rule."""
+        """Owned paths that git ignores, each with the rule."""
         return ()
 
     @contextmanager
     def test_checkout(self, tree: str | None, *, fresh: bool = False) -> Iterator[TestCheckout]:
-        """A checkout of `tree` for a test; waits while all are in use. No test ever ran in a
-        `fresh` one. In place `tree` is None and the checkout is the folder itself."""
+        """A checkout of `tree` for a test; waits while all are in use. With `fresh`, no test ever
+        ran in it. In place `tree` is None and the checkout is the folder itself."""
         del tree, fresh
         yield TestCheckout(self.top)
 
     @contextmanager
     def reading_copy(self, tree: str) -> Iterator[TestCheckout]:
-        """A copy of `tree` for a reviewer, thrown away afterwards; the agent's files are out of
-        reach meanwhile."""
+        """A temporary copy of `tree` for a reviewer. It cannot reach the agent's files
+        meanwhile."""
         del tree
         yield TestCheckout(self.top)
 
     def base_with(self, changes: Sequence[Change]) -> str | None:
-        """The base's tree with these changes and no other; None in place."""
+        """The base's tree with only these changes; None in place."""
         del changes
         return None
 
     def patch(self, tree: str | None) -> bytes:
-        """The difference of base and `tree`, as git prints it; empty in place."""
+        """The difference between base and `tree`, as git prints it; empty in place."""
         del tree
         return b""
 
     def whole_diff(self, tree: str, since: str | None = None) -> bytes:
-        """All that `tree` changes, of the base or of the tree `since`, as lines; empty in place."""
+        """All changes of `tree` against the base or the tree `since`, as lines; empty in place."""
         del tree, since
         return b""
 
     def put(self, tree: str) -> None:
-        """Bring an earlier run's work into a workspace that no agent has worked in yet."""
+        """Put an earlier run's work into a workspace in which no agent has worked yet."""
         del tree
 
     def forget_commits(self) -> None:
-        """Put the agent's own branch back on the base and leave the files as they are. Branches,
-        tags and stashes that `observe` has named are not named again."""
+        """Reset the agent's branch to the base and leave the files unchanged. Branches, tags and
+        stashes that `observe` has reported are not reported again."""
         return
 
     def close(self) -> None:
-        """Remove what was made for this item. Raises WorkspaceError naming what stays."""
+        """Remove the workspace. Raises WorkspaceError that names what remains."""
         return
 
 
 class RepositoryContext(ABC):
-    """The repository or folder that a set of items works on.
-
-    `base` is the commit that items start from and `paths` is every path in it; `checkout_guard`
-    watches the user's own checkout, where it is another folder.
-    """
+    """The repository or folder that a set of items works on. Items start from the commit `base`;
+    `paths` are all paths in it. `checkout_guard` watches the user's own checkout if it is another
+    folder."""
 
     base = ""
     paths: frozenset[str] = frozenset()
@@ -136,29 +131,29 @@ class RepositoryContext(ABC):
     def workspace(
         self, slug: str, work_dir: str = "", owned: Sequence[OwnedPath] = ()
     ) -> Workspace:
-        """A fresh workspace for the item; what an earlier one left there is removed."""
+        """A fresh workspace for the item; an earlier workspace of the item is removed."""
 
     def text(self, path: str) -> str:
-        """The text of a file of the base; "" where there is none."""
+        """The text of a file of the base; "" without such a file."""
         del path
         return ""
 
     def changes(self, earlier: str, tree: str) -> tuple[Change, ...]:
-        """The differences of two trees."""
+        """The differences between two trees."""
         del earlier, tree
         return ()
 
     def close(self) -> None:
-        """Remove what was made for the wave."""
+        """Remove everything that was made for the wave."""
         return
 
 
 class GitContext(RepositoryContext):
-    """A repository at its base commit, and the settings by which its work is published.
+    """A repository at its base commit, with the settings for publication.
 
-    `repository.head` is the base; `remote` is where work is pushed, None for nowhere, `branches`
-    where its branches and the repository's are. `moved_to` is the commit that this run itself
-    moved the repository's branch to before any agent was at work.
+    `repository.head` is the base. Work is pushed to `remote`, None for no push. `branches` reads
+    and moves the branches here and on the remote. `moved_to` is the commit to which this run itself
+    moved the branch before the first agent started.
     """
 
     def __init__(self, git: PrivateGit, repository: Repository, remote: Remote | None) -> None:
@@ -173,20 +168,20 @@ class GitContext(RepositoryContext):
         self.hooks = UserHooks()
         self.signer: Signer | None = None
         self.moved_to = ""
-        self._texts: dict[str, str] = {}  # each item's test command asks for the same few
+        self._texts: dict[str, str] = {}  # every item's test command reads the same few files
 
     @abstractmethod
     def test_checkout(
         self, tree: str | None, *, fresh: bool = False
     ) -> AbstractContextManager[TestCheckout]:
-        """The same as a workspace's, for work that has no workspace any more."""
+        """The same as a workspace's, for work that no longer has a workspace."""
 
     @abstractmethod
     def reading_copy(self, name: str, tree: str) -> AbstractContextManager[TestCheckout]:
-        """A checkout of `tree` to read, gone afterwards."""
+        """A temporary checkout of `tree` to read."""
 
     def base_with(self, changes: Sequence[Change]) -> str:
-        """The base's tree with these changes and no other."""
+        """The base's tree with only these changes."""
         return self.git.tree_with(self.base_tree, changes)
 
     def changes(self, earlier: str, tree: str) -> tuple[Change, ...]:
@@ -202,12 +197,12 @@ class GitContext(RepositoryContext):
 
     @functools.cached_property
     def folders(self) -> frozenset[str]:
-        """Every folder of the base, "." included."""
+        """Every folder of the base, including "."."""
         return frozenset(str(above) for path in self.paths for above in PurePosixPath(path).parents)
 
     @functools.cached_property
     def has_attributes(self) -> bool:
-        """True when the base has a `.gitattributes` file."""
+        """True if the base has a `.gitattributes` file."""
         return any(path.rpartition("/")[2] == ".gitattributes" for path in self.paths)
 
     @functools.cached_property
@@ -215,15 +210,12 @@ class GitContext(RepositoryContext):
         return self.git.objects_in(self.base_tree)
 
     def replaced_objects(self) -> tuple[str, ...]:
-        """Objects of the base whose content was replaced since the wave began.
-
-        Nothing is proven then: tests see what git reads here, while other clones get the content
-        that the names stand for.
-        """
+        """Objects of the base whose content was replaced since the wave began. Nothing can be
+        proven then: tests see the replaced content, but other clones get the original."""
         return self.git.replaced(self._objects, self.repository.objects)
 
     def require_objects(self) -> None:
-        """Raise WorkspaceError where `replaced_objects` are found."""
+        """Raise WorkspaceError if there are replaced objects."""
         if replaced := self.replaced_objects():
             raise WorkspaceError(REPLACED.format(", ".join(replaced)))
 

@@ -1,7 +1,5 @@
-"""Facts about folders and repositories on disk, found once for a cycle and the wave in it.
-
-The commit that a branch is at is no part of it; a wave asks for that when it begins.
-"""
+"""Facts about folders and repositories on disk, read once for a cycle and its wave. Commits of
+branches are not among them; a wave reads those when it begins."""
 
 from __future__ import annotations
 
@@ -24,22 +22,23 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class RepositoryInfo:
-    """Answers about repositories; `environ` is what git is run with. A refusal is not kept."""
+    """Facts about repositories, read with git in the environment `environ`. Errors are not
+    cached."""
 
     environ: Mapping[str, str]
     _known: dict[tuple[object, ...], object] = field(default_factory=dict)
 
     def top_of(self, folder: Path) -> Path | None:
-        """The top of the checkout that `folder` is in; None outside any."""
+        """The top of the checkout around `folder`; None outside any checkout."""
         return self._once(("top", folder), lambda: toplevel_of(folder, self.environ))
 
     def is_git_dir(self, folder: Path) -> bool:
-        """True when a folder outside any checkout is, or is in, a git dir."""
+        """True if a folder outside any checkout is, or is in, a git dir."""
         return self._once(("git dir", folder), lambda: is_git_dir(folder, self.environ))
 
     def check_repository(self, top: Path, remote: str | None = None) -> None:
-        """Raise InputError or CannotRunError when no wave can work on the checkout at `top`, or
-        ship from there to the `remote` that is asked for."""
+        """Raise InputError or CannotRunError if no wave can use the checkout at `top`, or ship to
+        `remote`."""
 
         def check() -> None:
             repository = self._opened(top)
@@ -50,31 +49,29 @@ class RepositoryInfo:
         self._once(("usable", top), check)
 
     def check_target(self, top: Path, remote: str | None, target: str) -> None:
-        """Raise InputError when there is no branch `target`, neither here nor on the remote, whose
-        name in the settings is `remote`."""
+        """Raise InputError if branch `target` exists neither here nor on the remote, which the
+        settings name `remote`."""
         self._once(("target", top, target), lambda: self._check_target(top, remote, target))
 
     def _check_target(self, top: Path, name: str | None, target: str) -> None:
         repository, environ = self._opened(top), self.environ
         asked = ("check-ref-format", f"refs/heads/{target}")
         if not self._git(top, *asked, accept=(0, 1, 129)).ok:
-            raise InputError(f"--target {target}: that is no name of a branch")
+            raise InputError(f"--target {target}: a branch cannot have this name")
         if BranchView(repository, environ).tip(target):
             return
         remote = find_remote(replace(repository, branch=target), environ, name)
         there = BranchView(repository, environ, remote).remote_tip(target)
         if not isinstance(there, str):
-            why = f"its remote {remote.name if remote else ''} cannot be asked: {there.reason}"
+            why = f"its remote {remote.name if remote else ''} did not answer: {there.reason}"
             raise CannotRunError(f"{top} has no branch {target}, and {why}")
         if not there:
             too = f", and neither has its remote {remote.name}" if remote else ""
             raise InputError(f"--target {target}: {top} has no such branch{too}; name another")
 
     def check_keeping(self, top: Path, remote: str | None, *, onto_target: bool) -> None:
-        """Raise CannotRunError where the repository cannot keep commits and a branch of ours.
-
-        One whose objects cannot be written at all need not, if its branches go to a remote.
-        """
+        """Raise CannotRunError if the repository cannot store commits and a branch of Tidegate. A
+        repository with read-only objects need not, if its branches go to a remote."""
         repository = self._opened(top)
         is_sealed = not os.access(repository.objects, os.W_OK)
         if is_sealed and not onto_target and find_remote(repository, self.environ, remote):
@@ -82,32 +79,32 @@ class RepositoryInfo:
         for folder in (repository.objects, repository.common_dir / "refs"):
             if not os.access(folder, os.W_OK):
                 raise CannotRunError(
-                    f"{folder} cannot be written, and {top} is to keep what ships: make"
+                    f"{folder} cannot be written, but {top} must store shipped work: make"
                     ' it writable, run on a clone of it, or set [ship] mode = "none"'
                 )
 
     def check_signing(self, top: Path, sign: str) -> None:
-        """Raise CannotRunError when commits there are to be signed, which needs a prompt."""
+        """Raise CannotRunError if commits in `top` must be signed and signing needs a prompt."""
 
         def check() -> None:
             repository = self._opened(top)
             signer = signer_of(repository, self.environ, sign)
             if signer is not None and (why := signing_problem(signer, repository)):
                 raise CannotRunError(
-                    f"commits in {top} are to be signed, which does not work without a prompt:"
+                    f"commits in {top} must be signed, but signing needs a prompt:"
                     f' {why}; unlock the key for its agent, or set [ship] sign = "never"'
                 )
 
         self._once(("signing", top), check)
 
     def committed_text(self, top: Path, path: str, branch: str | None = None) -> str | None:
-        """A file of the commit that `branch`, or else the checkout at `top`, is on; None where it
-        has no such file."""
+        """The content of a committed file, on `branch` or at HEAD of the checkout; None
+        without it."""
         found = self._git(top, "cat-file", "blob", f"{_commit(branch)}:{path}")
         return text(found.stdout) if found.ok else None
 
     def committed_as(self, top: Path, path: str, branch: str | None = None) -> tuple[str, int]:
-        """Mode and size of the same file; ("", 0) where there is none, and no size of a folder."""
+        """Mode and size of the same file, ("", 0) without it. A folder has size 0."""
         asked = ("ls-tree", "-l", "-z", "--full-tree", _commit(branch), "--", path)
         found = self._git(top, "--literal-pathspecs", *asked)
         words = text(found.stdout).partition("\t")[0].split()
@@ -116,11 +113,11 @@ class RepositoryInfo:
         return words[0], int(words[3]) if words[3].isdigit() else 0
 
     def has_branch(self, top: Path, branch: str) -> bool:
-        """True when the repository has the branch itself, and not only its remote."""
+        """True if the repository itself has the branch, and not only its remote."""
         return self._git(top, "rev-parse", "--verify", "--quiet", _commit(branch)).ok
 
     def _opened(self, top: Path) -> Repository:
-        """The checkout at `top` as it was first seen: its head may be another by now."""
+        """The checkout at `top`, read once: its head may have moved since."""
         return self._once(("opened", top), lambda: open_repository(top, self.environ))
 
     def _git(self, top: Path, *args: str, accept: tuple[int, ...] = (0, 1, 128)) -> Captured:

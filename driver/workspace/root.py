@@ -18,7 +18,7 @@ class WorkspaceError(CannotRunError):
 
 
 def own_folder(root: Path, environ: Mapping[str, str]) -> None:
-    """Make `root` for this user only; a folder of that name made by another user is a trap."""
+    """Make `root` for this user only. A folder of this name owned by another user is a trap."""
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = root.stat().st_uid
@@ -27,15 +27,13 @@ def own_folder(root: Path, environ: Mapping[str, str]) -> None:
     if sys.platform != "win32" and owner != os.geteuid():
         raise WorkspaceError(f"{root} belongs to another user: set another workspace folder")
     if outer := toplevel_of(root, environ):
-        # An agent that lost its own .git would find that one, and commit there.
+        # An agent that lost its own .git would find the outer .git and commit there.
         raise InputError(f"{root} lies inside the checkout {outer}: choose a folder outside any")
 
 
 def workspace_root(configured: Path | None, environ: Mapping[str, str], repo: Repository) -> Path:
-    """The folder for workspaces of this repository: as configured, or in the user's cache.
-
-    Raises InputError when the configured one lies inside a git checkout or a git dir.
-    """
+    """The folder for this repository's workspaces: from the settings, else in the user's cache.
+    Raises InputError if the configured folder is inside a git checkout or a git dir."""
     if configured is None:
         name = hashlib.sha256(os.fsencode(repo.top.resolve())).hexdigest()[:12]
         root = _cache_folder(environ) / "tidegate" / name

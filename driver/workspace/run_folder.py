@@ -1,8 +1,6 @@
-"""The folder of one run and one repository: the process that owns it, and the unsaved work in it.
-
-The run writes down that the folder is its own. A later run learns from that whether it is still in
-use, and saves the work in its clones.
-"""
+"""The folder of one run and one repository: its owner, and the unsaved work in it. The run records
+that it owns the folder. A later run reads the record to see if the folder is still in use, and
+saves the work in its clones."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ GIT = "private.git"
 
 @dataclass(frozen=True, slots=True)
 class FolderOwner:
-    """The process that made the folder and the origin of its clones; `mark` is the value that the
-    run's processes have in their environment."""
+    """The process that made the folder, and the origin of its clones. `mark` is in the environment
+    of the run's processes."""
 
     maker: ProcessIdentity
     mark: str
@@ -40,32 +38,32 @@ class FolderOwner:
 
     @property
     def wave_id(self) -> str:
-        """The wave it was made for."""
+        """The id of the wave that the folder was made for."""
         return self.mark.rpartition("@")[0]
 
     @property
     def is_in_use(self) -> bool:
-        """True when the process that made it is known to live."""
+        """True if the process that made the folder is known to be alive."""
         return is_alive(self.maker) is True
 
     @property
     def is_from_elsewhere(self) -> bool:
-        """True when it was made on another machine, before a restart or in another container, which
-        cannot be told apart."""
+        """True if the folder is from another machine or container, or from before a restart. These
+        cases look the same."""
         me = identity(os.getpid())
         return me is not None and (me.boot != self.maker.boot or is_alive(self.maker) is None)
 
 
 def write_owner(folder: Path, mark: str, repository: Repository) -> None:
-    """Write down that a new folder is this run's."""
+    """Record this run as the owner of a new folder."""
     me = identity(os.getpid()) or ProcessIdentity(os.getpid(), None, "")
-    top = raw(str(repository.top)).hex()  # a path may be no text
+    top = raw(str(repository.top)).hex()  # a path need not be valid text
     origin = {"run": mark, "base": repository.head, "top": top}
     write_json_atomic(folder / OWNER_FILE, asdict(me) | origin)
 
 
 def owner_of(folder: Path) -> FolderOwner | None:
-    """The owner that a folder names; None when it names none, or not legibly."""
+    """The recorded owner of a folder; None without a readable record."""
     try:
         owner = read_json(folder / OWNER_FILE)
         numbered_by = str(owner.get("numbered_by") or "")
@@ -78,7 +76,8 @@ def owner_of(folder: Path) -> FolderOwner | None:
 
 @dataclass(frozen=True, slots=True)
 class SavedWork:
-    """The unfinished work of an item, saved as `patch`; None when it could not be, and `why`."""
+    """The unfinished work of an item, saved as `patch`. If it could not be saved, None, and
+    `why`."""
 
     item: str
     patch: Path | None
@@ -86,18 +85,15 @@ class SavedWork:
 
 
 def sentence(saved: SavedWork, folder: Path) -> str:
-    """A sentence about what became of an item's work."""
+    """A sentence about the result for an item's work."""
     if saved.patch is not None:
         return f"saved the unfinished work on {saved.item} as {saved.patch}"
     return f"the work on {saved.item} could not be saved and stays in {folder}: {saved.why}"
 
 
 def save_unfinished(folder: Path, run_dir: Path, environ: Mapping[str, str]) -> Iterator[SavedWork]:
-    """Save the difference of each clone and its base as a patch among the item's files.
-
-    Work that is saved already is passed over, and so is a clone that was moved out of reach for a
-    test: it was saved before.
-    """
+    """Save the difference between each clone and its base as a patch in the item's folder. Skips
+    saved work, and a clone that was moved away for a test: its work was saved before."""
     for clone in sorted((folder / "items").glob("*")):
         index = folder / "indexes" / clone.name
         if not index.exists():
@@ -114,10 +110,10 @@ def save_unfinished(folder: Path, run_dir: Path, environ: Mapping[str, str]) -> 
 def _unsaved(
     folder: Path, clone: Path, index: Path, kept: Path, environ: Mapping[str, str]
 ) -> Path | None:
-    """Save a clone's work in the folder `kept`; None when there is nothing new to save."""
+    """Save a clone's work in the folder `kept`; None if there is nothing new to save."""
     git, owner = PrivateGit.reopen(folder / GIT, environ), owner_of(folder)
     if owner is None:
-        raise BadFileError(folder / OWNER_FILE, "does not say what the clones started from")
+        raise BadFileError(folder / OWNER_FILE, "does not name the base of the clones")
     now = git.collect(clone, index, ())
     patch = with_origin(git.patch(git.tree_of(owner.origin.base), now), owner.origin)
     if not patch:

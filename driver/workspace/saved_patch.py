@@ -1,8 +1,6 @@
-"""Work kept as a patch file, whose first lines name the repository and the commit it applies to.
-
-They are written once, with the work, so that no later state of the repository or of a clone can be
-taken for its base. `git apply` passes over these lines.
-"""
+"""Work saved as a patch file, whose first lines name its repository and base commit. The lines are
+written once, with the work, so that no later state of the repository or clone is mistaken for its
+base. `git apply` ignores them."""
 
 from __future__ import annotations
 
@@ -19,21 +17,21 @@ _REPOSITORY = b"Tidegate-Repository: "
 
 
 def step_patch(tree: str) -> str:
-    """The file name of the patch for the tree that a step of a pipeline has left."""
+    """The file name of the patch for the tree of a pipeline step."""
     return f"step-{tree[:16]}.patch"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The commit `base` that a patch applies to, and the top of its repository; "" and None where
-    the file does not say."""
+    """The commit `base` that a patch applies to, and the top of its repository; "" and None if
+    unknown."""
 
     base: str = ""
     top: Path | None = None
 
 
 def with_origin(patch: bytes, origin: Origin) -> bytes:
-    """A patch with its origin before it; an empty one stays empty."""
+    """The patch after lines with its origin; an empty patch stays empty."""
     if not patch:
         return b""
     lines = _BASE + raw(origin.base) + b"\n"
@@ -43,7 +41,7 @@ def with_origin(patch: bytes, origin: Origin) -> bytes:
 
 
 def origin_of(patch: bytes) -> Origin:
-    """The origin that a patch file names."""
+    """The origin in a patch file."""
     head = patch[: max(patch.find(b"\n\n"), 0)].split(b"\n")
     base = next((line.removeprefix(_BASE) for line in head if line.startswith(_BASE)), b"")
     tops = [line.removeprefix(_REPOSITORY) for line in head if line.startswith(_REPOSITORY)]

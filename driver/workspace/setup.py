@@ -1,4 +1,4 @@
-"""Preparation of every fresh checkout, as the settings ask: copied paths and set-up commands."""
+"""Prepares fresh checkouts by the settings: copied paths and set-up commands."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ def _no_commands(command: SetupCommand, folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The preparation of a fresh checkout.
-
-    `copy` names untracked paths of the user's checkout; `setup` commands run after it, by `run`,
-    which returns "" or a sentence that says what went wrong.
-    """
+    """The preparation of a fresh checkout. `copy` are untracked paths of the user's checkout. The
+    `setup` commands run after the copy. `run` runs a command and returns "" or a sentence about the
+    failure."""
 
     copy: tuple[str, ...] = ()
     setup: tuple[SetupCommand, ...] = ()
@@ -40,7 +38,7 @@ def run_setup(
     command: SetupCommand,
     folder: Path,
 ) -> str:
-    """Run one set-up command in a fresh checkout; "" or a sentence that says what went wrong."""
+    """Run one set-up command in a fresh checkout; returns "" or a sentence about the failure."""
     extra = {RUN_VARIABLE: mark}
     environment = child_environment(settings.environ, settings.verify.env, extra)
     limit = settings.workspace.setup_timeout_s
@@ -74,16 +72,16 @@ def _objection(top: Path, path: str, tracked: frozenset[str]) -> str:
         return "a git dir is never copied"
     mine = {str(pure), *map(str, pure.parents)} - {"."}
     if mine & tracked or any(one.startswith(f"{pure}/") for one in tracked):
-        return "it is tracked and so in every workspace already: take it out"
+        return "it is tracked, so every workspace has it already: remove it from the list"
     source = top / path
     if not os.path.lexists(source):
-        return f"{source} does not exist: make it, or take it out"
+        return f"{source} does not exist: create it, or remove it from the list"
     usual = source.is_symlink() or source.is_file() or source.is_dir()
     return "" if usual else "it is no file, link or folder"
 
 
 def signatures(path: Path) -> object:
-    """Stat data of a path and all below it, or why there are none."""
+    """Stat data of a path and everything below it, or the error number."""
     try:
         own = signature_of(path.lstat())
         return own, snapshot(path) if len(own) == 1 else None

@@ -1,8 +1,6 @@
-"""Test checkouts: made from the base, set up once, put back between uses. No agent sees one.
-
-After each use everything that was not there right after the set-up is removed, judged by stat data
-that cannot be set back; a checkout in which products of the set-up changed is made anew.
-"""
+"""Test checkouts: made from the base, set up once, restored between uses. No agent sees one. After
+each use, every file that the set-up did not leave is removed. Stat data that cannot be reset show
+the differences. A checkout whose set-up products changed is made again."""
 
 from __future__ import annotations
 
@@ -20,15 +18,13 @@ from driver.git.private_git import PrivateGit
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import CannotRunError
 
-_TICK_LIMIT_S = 2.5  # the coarsest file system clock still in use counts in twos
+_TICK_LIMIT_S = 2.5  # the coarsest file system clock in use has a tick of two seconds
 
 
 @dataclass
 class TreeCheckout(TestCheckout):
-    """A folder holding exactly one git tree plus what the set-up made.
-
-    `products` are the files that the set-up made, `seen` all files as the tree left them.
-    """
+    """A folder with exactly one git tree and the products of the set-up. `products` are the files
+    that the set-up made, `seen` all files of the current tree."""
 
     index: Path
     git: PrivateGit
@@ -43,7 +39,7 @@ class TreeCheckout(TestCheckout):
 
     @property
     def probe(self) -> Path:
-        """A file next to the index, touched to learn the time of the file system."""
+        """A file next to the index, touched to read the time of the file system."""
         return self.index.with_suffix(".tick")
 
     def tampered(self) -> tuple[str, ...]:
@@ -51,7 +47,7 @@ class TreeCheckout(TestCheckout):
         suspects = [
             path
             for path, before in self.seen.items()
-            # A product of the set-up that the tree holds as well is the tree's.
+            # A set-up product that is also in the tree belongs to the tree.
             if products.get(path) != before
             and len(before) > 1
             and signature_at(top + path) != before
@@ -59,12 +55,12 @@ class TreeCheckout(TestCheckout):
         return self.git.tampered(self.path, self.index, suspects) if suspects else ()
 
     def show(self, tree: str) -> bool:
-        """Become exactly `tree`; False when the checkout is spoiled and must be made anew."""
+        """Switch to exactly `tree`; False if the checkout is spoiled and must be made again."""
         if _identity(self.path) != self.identity:
-            return False  # a test put another folder there, which is not ours to put back
+            return False  # a test replaced the folder; it is not ours to restore
         try:
             back = self._put_back()
-        except OSError:  # too deep, unreadable, busy: a fresh checkout solves it
+        except OSError:  # too deep, unreadable, busy: use a fresh checkout
             return False
         if back is None:
             return False
@@ -74,18 +70,16 @@ class TreeCheckout(TestCheckout):
         before = _attributes(self.seen)
         self._switch(tree)
         if _attributes(self.seen) != before:
-            # Other attributes may write unchanged files differently: all of them again.
+            # New attributes can change how unchanged files are written: write all of them again.
             self.index.unlink()
             self._switch(tree)
         self.shown = tree
         return True
 
     def settle(self) -> None:
-        """Wait until a new change gets a later time than any seen, so that none is missed.
-
-        File systems stamp changes with a clock that stands still for some milliseconds.
-        """
-        if os.name == "nt":  # no change time there, and a clock of 100 ns
+        """Wait until a new change gets a later time than any seen file, so that no change is
+        missed. File systems use a clock that stands still for some milliseconds."""
+        if os.name == "nt":  # no change time there, and the clock has a tick of 100 ns
             return
         newest = max((s[3] for s in self.seen.values() if not _is_folder(s)), default=0)
         deadline = time.monotonic() + _TICK_LIMIT_S
@@ -95,7 +89,7 @@ class TreeCheckout(TestCheckout):
             os.utime(self.probe)
 
     def discard(self) -> None:
-        """Remove it. What cannot be removed stays behind for `gc`; a new one has a new name."""
+        """Remove the checkout. `gc` removes the rest later; a new checkout has a new name."""
         with contextlib.suppress(OSError):
             remove_tree(self.path)
         self.index.unlink(missing_ok=True)
@@ -106,7 +100,8 @@ class TreeCheckout(TestCheckout):
         self.seen = snapshot(self.path)
 
     def _put_back(self) -> set[str] | None:
-        """Undo what the last test did; the paths that differed, None when it cannot be undone."""
+        """Undo the changes of the last test; returns the paths that differed, None if that is
+        impossible."""
         now = snapshot(self.path)
         if any(now.get(path) != before for path, before in self.products.items()):
             return None
@@ -115,14 +110,14 @@ class TreeCheckout(TestCheckout):
             before, whole = self.seen.get(path), self.path / path
             if before and _is_folder(before) and _is_folder(now[path]):
                 whole.chmod(stat.S_IMODE(before[0]))
-            else:  # new or touched; the switch writes tracked files again
+            else:  # new or changed; the switch writes tracked files again
                 remove_tree(whole)
         return touched | (self.seen.keys() - now.keys())
 
 
 class TestCheckouts:
     """A pool of at most `size` checkouts, each lent to one test at a time. Safe to use from many
-    threads. `make` makes one by its number, `show_git` renews the `.git` of one."""
+    threads. `make` makes a checkout by its number, `show_git` renews its `.git`."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
@@ -143,10 +138,8 @@ class TestCheckouts:
 
     @contextlib.contextmanager
     def checkout(self, tree: str, *, fresh: bool = False) -> Iterator[TreeCheckout]:
-        """A checkout of `tree`; waits while all are in use. A `fresh` one was never used before.
-
-        Raises WorkspaceError when one has to be made and its set-up fails.
-        """
+        """A checkout of `tree`; waits while all are in use. With `fresh`, it was never used before.
+        Raises WorkspaceError if a new checkout is needed and its set-up fails."""
         with self._lent:
             checkout = self._idle_one(tree) if not fresh else None
             if checkout is None or not self._shows(checkout, tree):
@@ -162,7 +155,7 @@ class TestCheckouts:
                     checkout.discard()
 
     def close(self) -> None:
-        """Remove all checkouts; one in use goes when it is given back."""
+        """Remove all checkouts. A checkout in use is removed after its use."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -170,7 +163,7 @@ class TestCheckouts:
             checkout.discard()
 
     def _idle_one(self, tree: str) -> TreeCheckout | None:
-        """Takes an idle checkout, if possible one that shows `tree` already."""
+        """Takes an idle checkout, preferably one that already shows `tree`."""
         with self._lock:
             same = (at for at, checkout in enumerate(self._idle) if checkout.shown == tree)
             return self._idle.pop(next(same, -1)) if self._idle else None
@@ -182,13 +175,13 @@ class TestCheckouts:
         fresh = self._make(number)
         if not self._shows(fresh, tree):
             raise CannotRunError(
-                f"the set-up in {fresh.path} goes on changing files after it ended: "
-                "leave nothing running in the background"
+                f"the set-up in {fresh.path} still changes files after its end: "
+                "end its background processes"
             )
         return fresh
 
     def _shows(self, checkout: TreeCheckout, tree: str) -> bool:
-        """Have a checkout show `tree`; one that cannot is discarded."""
+        """Make a checkout show `tree`; on failure it is discarded."""
         shown = False
         try:
             shown = checkout.show(tree)

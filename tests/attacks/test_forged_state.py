@@ -126,7 +126,7 @@ def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(folder: 
 
     report, _ = scene.play({"a": agent}, [item("a", "calc.py", IN_CALC, repairCap=0)])
     assert verdicts(report) == {"a": "undecided"}
-    assert "is not what they say" in built(report)["a"]["error"]
+    assert "does not match their id" in built(report)["a"]["error"]
 
 
 @beside

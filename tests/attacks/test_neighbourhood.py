@@ -116,7 +116,7 @@ def test_who_changes_what_all_tests_run_with_is_refused(
     owned = item("a", "calc.py", command, repairCap=0)
     report, _ = scene.play({"a": lambda agent: attack(agent, scene)}, [owned])
     assert verdicts(report) == {"a": "refused"}
-    assert "what all tests run with changed" in built(report)["a"]["error"]
+    assert "the environment of all tests changed" in built(report)["a"]["error"]
 
 
 @beside

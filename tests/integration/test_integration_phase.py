@@ -378,7 +378,7 @@ def test_a_remote_that_cannot_be_asked_is_told_and_does_not_stop_the_wave_from_p
         agent.write({"a.txt": "x\n"})
 
     report = wave_of(pushing, {"a": "test -e a.txt"}, {"a": act})
-    assert "whether main moved on meanwhile is not known" in pushing.said.getvalue()
+    assert "Tidegate could not check if main moved on" in pushing.said.getvalue()
     assert report["shipped_repos"][0]["error"] == "git_push_failed"
 
 
@@ -404,4 +404,4 @@ def test_histories_that_went_apart_are_told(pushing: Scene) -> None:
     steps = {"a": advancing(pushing, {"theirs.txt": "t\n"}, {"a.txt": "x\n"})}
     report = wave_of(pushing, {"a": "test -e a.txt"}, steps)
     assert (report["shipped"], report["shipped_repos"][0]["onto"]) == (["a"], mine)
-    assert "went different ways" in built(report)["a"]["ship_warning"]
+    assert "have diverged" in built(report)["a"]["ship_warning"]

@@ -82,7 +82,7 @@ def test_what_is_red_now_is_different(shipped: Project) -> None:
         done = reproduce(shipped, "w1", "b", "--state-dir", shipped.state, code=1)
     finally:
         outside.write_text("")
-    assert "was green (exit 0), and is red (exit 1)" in done.out
+    assert "was green (exit 0), but now is red (exit 1)" in done.out
 
 
 def test_a_commit_whose_tree_is_not_the_proven_one_is_different(
