@@ -1,1 +1,1 @@
-"""Asking agents: builders, agents that only read, reviewers; and judging their answers."""
+"""Requests to agents (builders, readers, reviewers), and the judgement of their answers."""

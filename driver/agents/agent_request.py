@@ -1,4 +1,4 @@
-"""The requests to agents: of a builder, of an agent that only reads, and of a reviewer. Pure."""
+"""The requests to agents: to a builder, to an agent that only reads, and to a reviewer. Pure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _ANSWER = "answer.md"
 class AgentRequest:
     """A request to an agent about an item.
 
-    `phase` is the word of events, journal and ledger, `shown` the one that the agent is shown where
-    that is another. `number` counts the requests of the phase, `attempts` those at the item's work
-    where that is another number. `retries` are further tries where one did not come to its end.
-    An agent that only reads is given the tree to read; its answer has to fit `schema`, where there
-    is one, and may stand in the file `artifact`; a reviewer's has to repeat `nonce`.
+    `phase` is the phase in events, journal and ledger; `shown` is the phase shown to the agent if
+    it differs. `number` counts the requests of the phase; `attempts` counts the attempts at the
+    item's work if it differs. `retries` are further tries after a try that did not finish. `tree`
+    is the tree for an agent that only reads. Its answer must fit `schema`, if there is one, and may
+    be in the file `artifact`. A reviewer's answer must repeat `nonce`.
     """
 
     number: int
@@ -55,18 +55,18 @@ class AgentRequest:
 
     @property
     def folder(self) -> str:
-        """The name of the folder for all that the agent prints."""
+        """The name of the folder for the agent's output."""
         builds = self.phase in (BUILD, REPAIR)
         return f"agent-{self.number}" if builds else f"{self.phase}-{self.number}"
 
     @property
     def shown_phase(self) -> str:
-        """The phase as the agent is shown it; a replay finds the dispatch by that."""
+        """The phase shown to the agent. A replay finds the dispatch by it."""
         return self.shown or self.phase
 
 
 def build_request(item: ItemRun, phase: Phase, word: str, number: int, prompt: str) -> AgentRequest:
-    """The request of an agent that writes; `word` is that of events, journal and ledger."""
+    """The request to an agent that writes; `word` is its phase in events, journal and ledger."""
     backend = item.wave.backend_of(phase)
     own = None if phase.backend is not None else item.spec.model
     return AgentRequest(
@@ -83,7 +83,7 @@ def build_request(item: ItemRun, phase: Phase, word: str, number: int, prompt: s
 
 
 def reading_request(item: ItemRun, phase: Phase, tree: str, prompt: str) -> AgentRequest:
-    """The request of an agent that reads `tree` and answers in text; a backend that sees no files
+    """The request to an agent that reads `tree` and answers in text. A backend that sees no files
     answers with an object."""
     request = build_request(item, phase, phase.name, 1, prompt)
     sees_files = request.backend.driver.probe_capabilities().worker_filesystem_access
@@ -98,7 +98,7 @@ def reading_request(item: ItemRun, phase: Phase, tree: str, prompt: str) -> Agen
 def review_request(
     item: ItemRun, reviewer: AssignedBackend, number: int, tree: str, prompt: str, nonce: str
 ) -> AgentRequest:
-    """The request of a reviewer of `tree`."""
+    """The request to a reviewer of `tree`."""
     phase = item.pipeline.review
     return AgentRequest(
         number=number,

@@ -1,4 +1,4 @@
-"""Makes an attempt at an item: asks a builder, looks at what it changed, and judges that."""
+"""Makes an attempt at an item: asks a builder, looks at its changes, and judges them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ UNPROVEN = "not tested yet"
 
 
 def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
-    """Ask a builder and look at what it changed. Nothing is journaled. Work that nothing is to be
-    said against before its test is undecided, with the reason UNPROVEN.
+    """Ask a builder and look at its changes. Nothing is journaled.
 
-    Raises GateClosedError or InterruptedWaveError before anything is spent; once an agent ran,
-    every trouble is part of the answer.
+    Work without an objection is UNDECIDED with the reason UNPROVEN until its test. Raises
+    GateClosedError or InterruptedWaveError before it costs anything; once an agent ran, every error
+    becomes part of the answer.
     """
     seen, found, blamed = Observed(()), Evidence(), tuple[CheckoutChange, ...]()
     judgement = Judgement(Verdict.UNDECIDED, UNPROVEN)
@@ -81,8 +81,8 @@ def is_unproven(work: Attempt) -> bool:
 def assessed_with(
     wave: Wave, judgement: Judgement, blamed: Sequence[CheckoutChange]
 ) -> tuple[Judgement, bool]:
-    """The judgement with why the wave stops and what is held against the item, if so; whether it
-    is the last."""
+    """The judgement, with the cause of a stop and the attribution of changes in the checkout. The
+    second value is True if the attempt is the last."""
     if judgement.verdict is Verdict.HALTED and (cause := wave.gates.stop.cause):
         judgement = replace(judgement, reason=without_remedy(str(cause)))
     if blamed:
@@ -91,34 +91,34 @@ def assessed_with(
 
 
 def of_trouble(trouble: TidegateError | OSError, wave: Wave) -> Judgement:
-    """The verdict of an item that trouble keeps from one; a set-up that we ended is none."""
+    """The verdict after an error. A set-up that Tidegate itself ended is HALTED."""
     cause = wave.gates.stop.cause
     if cause is not None and isinstance(trouble, WorkspaceError):
         return Judgement(Verdict.HALTED, without_remedy(str(cause)))
-    # Folders without rights, too deep for a path or taken away by a set-up, a full disk.
+    # Folders without rights, too deep for a path or removed by a set-up, a full disk.
     if isinstance(trouble, OSError):
         return Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     return Judgement(Verdict.UNDECIDED, str(trouble))
 
 
 def may_repair(last: Attempt, repair_cap: int) -> bool:
-    """Another round is allowed for the work's own faults only, at most `repair_cap` times."""
+    """True if another round is allowed: only for faults of the work, at most `repair_cap` times."""
     return last.verdict in REPAIRABLE and last.number <= repair_cap and not last.final
 
 
 def work_patch(item: ItemRun) -> Path:
-    """The path of an item's work, kept as a patch against the base."""
+    """The path of the item's work, saved as a patch against the base."""
     return item.scratch_path / WORK
 
 
 def save(item: ItemRun, tree: str | None, name: str = WORK) -> None:
-    """Keep the work as a patch in the item's folder, and none where nothing differs."""
-    # Before the test, so that no end of this process, however sudden, takes the work along.
+    """Save the work as a patch in the item's folder; without changes there is no patch."""
+    # Before the test, so that a sudden end of this process loses no work.
     save_patch(item, item.workspace.patch(tree), name)
 
 
 def save_patch(item: ItemRun, patch: bytes, name: str = WORK) -> None:
-    """The same for a patch that is there already."""
+    """Save a patch that already exists in the item's folder."""
     path = item.scratch / name
     if patch:
         origin = Origin(item.context.base, item.planned.home.top)
@@ -130,13 +130,13 @@ def save_patch(item: ItemRun, patch: bytes, name: str = WORK) -> None:
 def _objection(
     item: ItemRun, answer: Dispatched, seen: Observed
 ) -> tuple[Judgement, Evidence] | None:
-    """The judgement against the work before any test; None if there is nothing against it."""
+    """The judgement against the work before any test; None if there is no objection."""
     found = against(item, seen)
-    # Foreign files are named even when the agent crashed as well; an empty diff is its own news
-    # only when the agent says that it worked.
+    # Foreign files are named even if the agent crashed as well. An empty diff counts only if the
+    # agent succeeded.
     if found is not None and found.verdict is Verdict.REFUSED:
         return found, Evidence()
-    if answer.checkout_changes():  # before anything is run that such an agent has written
+    if answer.checkout_changes():  # before Tidegate runs anything that such an agent wrote
         return Judgement(Verdict.REFUSED), Evidence()
     if (failed := verdicts.of_dispatch(answer.result)) is not None:
         return failed, Evidence()
@@ -147,8 +147,8 @@ def _objection(
 
 
 def against(item: ItemRun, seen: Observed) -> Judgement | None:
-    """The judgement against work as it is, of this run or an earlier one: REFUSED, or NO_CHANGE;
-    None if there is nothing against it."""
+    """The objection to work of this run or an earlier run: REFUSED or NO_CHANGE; None for no
+    objection."""
     touched = refusal(item.protection.protected_changes(seen.changes, item.planned.owned))
     changes = verdicts.of_changes(
         seen.changes,
@@ -165,6 +165,6 @@ def against(item: ItemRun, seen: Observed) -> Judgement | None:
 
 
 def _recorded_files(workspace: Workspace, changes: Sequence[Change]) -> tuple[RecordedFile, ...]:
-    """The changed files as a recording has them; a nested repository cannot be recorded."""
+    """The changed files for a recording. A nested repository cannot be recorded."""
     changed = (change for change in changes if change.mode != MODE_NESTED)
     return tuple(RecordedFile(c.path, c.mode, workspace.contents(c)) for c in changed)

@@ -1,8 +1,8 @@
-"""The one way to ask an agent: admission, reservation, retries, recording, guard.
+"""Asks an agent: admission, reservation, retries, recording, guard.
 
-A builder works in the item's workspace; a read-only agent and a reviewer look at a copy of its tree
-that is thrown away. `agent_request` says what each is sent. A backend is foreign code: one that
-raises gave no answer, and what it says it used is made sound.
+A builder works in the item's workspace. A read-only agent and a reviewer read a temporary copy of
+its tree. `agent_request` makes the requests. A backend is foreign code: an exception counts as no
+answer, and its usage figures are corrected.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ _ENDED_BADLY = (FAILURE_AGENT, FAILURE_TIMED_OUT, FAILURE_COULD_NOT_RUN)
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """An agent's answer. `files` is the workspace, or the copy that it was to read;
-    `checkout_changes` names what changed in the user's checkout and may be the item's doing."""
+    """An agent's answer. `files` is the workspace, or the copy that the agent reads.
+    `checkout_changes` returns the changes of the user's checkout that are attributed to the
+    item."""
 
     request: AgentRequest
     result: WorkerResult
@@ -61,14 +62,14 @@ class Dispatched:
     checkout_changes: Callable[[], tuple[CheckoutChange, ...]]
 
     def attribution(self) -> str:
-        """A sentence about changes in the checkout that are held against the item; "" for none."""
+        """A sentence about the changes in the checkout attributed to the item; "" for none."""
         try:
             return attribution(self.checkout_changes())
         except TidegateError as error:
             return str(error)
 
     def record(self, item: ItemRun, **seen: Any) -> None:
-        """Add the dispatch to the recording, if one is made, with the fields `seen` of it."""
+        """Add the dispatch to the recording, if there is one, with the fields `seen`."""
         if item.wave.options.recording is None:
             return
         entry = Recorded.of(
@@ -84,11 +85,9 @@ class Dispatched:
 
 @contextmanager
 def dispatch(item: ItemRun, request: AgentRequest) -> Iterator[Dispatched]:
-    """The answer that counts: of the first try that came to its end, or of the last there may be.
-    Its use is what is known of all tries. The checkout is guarded until the block ends.
-
-    Raises GateClosedError or InterruptedWaveError before anything is spent.
-    """
+    """The answer that counts: of the first try that finished, else of the last try. Its usage is
+    the known sum of all tries. The checkout is guarded until the block ends. Raises GateClosedError
+    or InterruptedWaveError before it costs anything."""
     spending, gates = item.wave.spending, request.backend.gates
     spending.check(gates)
     own = nullcontext(TestCheckout(item.workspace.top))
@@ -100,12 +99,12 @@ def dispatch(item: ItemRun, request: AgentRequest) -> Iterator[Dispatched]:
         for _ in range(request.retries):
             if not _may_end_better(result):
                 break
-            item.say(f"{request.shown_phase} did not come to its end ({result.error}); once more")
+            item.say(f"{request.shown_phase} did not finish ({result.error}); retrying")
             try:
                 spending.check(gates)
                 result = _dispatched_once(item, request, files)
             except (GateClosedError, InterruptedWaveError) as stopped:
-                # Not raised: the use of the tries before would be lost.
+                # Not raised, or the usage of the earlier tries would be lost.
                 why = f"{result.error}; not tried again: {stopped}"
                 result = replace(result, failure=FAILURE_CANCELLED, error=why)
                 break
@@ -115,7 +114,8 @@ def dispatch(item: ItemRun, request: AgentRequest) -> Iterator[Dispatched]:
 
 
 def _may_end_better(result: WorkerResult) -> bool:
-    """Another try is worth it for a process or its provider only, never for what the work is."""
+    """True if another try may help: after a failure of the process or provider, never of
+    the work."""
     lasting = result.fault is not None and result.fault.lasting
     foreign = (result.error or "").startswith("out-of-scope:")
     return not result.ok and result.failure in _ENDED_BADLY and not lasting and not foreign
@@ -150,7 +150,8 @@ def _dispatched_once(item: ItemRun, request: AgentRequest, files: TestCheckout) 
 
 
 def _of_its_own_model(request: AgentRequest, fault: ProviderFault | None) -> bool:
-    """A model that only this item asks for is not known: the others fare better."""
+    """True if the item requests its own model and the backend does not know it: other items can go
+    on."""
     if fault is None or fault.kind is not FaultKind.UNKNOWN_MODEL or not request.model:
         return False
     roles = {ROLE_WORKER, request.role}
@@ -158,7 +159,7 @@ def _of_its_own_model(request: AgentRequest, fault: ProviderFault | None) -> boo
 
 
 def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout) -> WorkerResult:
-    """The answer of one try; what an earlier one has written down is none of this one's."""
+    """The answer of one try. Files of earlier tries are removed first."""
     spec, driver = item.spec, request.backend.driver
     scratch = item.scratch / request.folder
     if request.nonce:
@@ -196,7 +197,7 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout) -> WorkerRe
 
 
 def _environment(item: ItemRun, request: AgentRequest, files: TestCheckout) -> dict[str, str]:
-    """The variables that an agent finds besides those of its backend."""
+    """The variables that an agent gets in addition to those of its backend."""
     values = {
         RUN_VARIABLE: item.wave.mark,
         "TIDEGATE_ITEM": item.slug,
@@ -212,9 +213,9 @@ def _environment(item: ItemRun, request: AgentRequest, files: TestCheckout) -> d
 def run_test_command(
     driver: AgentDriver, command: str | tuple[str, ...], folder: Path, limits: CommandLimits
 ) -> CommandResult:
-    """Run a test. A backend that raises has not run it, so nothing is known of the work."""
+    """Run a test. After an exception in the backend, nothing is known about the work."""
     given = command if isinstance(command, str) else list(command)
     try:
         return driver.run_bounded(given, str(folder), limits)
     except Exception as error:  # noqa: BLE001 - as above
-        return CommandResult(1, could_not_run=f"the backend's run_command broke: {error!r}")
+        return CommandResult(1, could_not_run=f"the backend's run_command failed: {error!r}")

@@ -1,8 +1,6 @@
-"""Has a reviewer look at proven work: what it is shown, the request, and its answer.
-
-The reviewer reads a copy that is thrown away. Its answer counts as an object with the nonce of this
-very call, made after the work was done, and as nothing else.
-"""
+"""Has a reviewer look at verified work: the material, the request, and the answer. The reviewer
+reads a temporary copy. Its answer counts only as an object with the nonce of this call, which is
+made after the work was done."""
 
 from __future__ import annotations
 
@@ -29,14 +27,12 @@ NONCE_BYTES = 16
 
 
 def review(item: ItemRun, work: Attempt, more: str = "") -> Review:
-    """A review of exactly the tree of `work`; nobody is asked about what cannot be shown whole.
-    `more` is what the repository's owner has the reviewer look at besides.
-
-    Raises GateClosedError or InterruptedWaveError before anything is spent.
-    """
+    """Review exactly the tree of `work`. A change that is too long to show is not reviewed. `more`
+    are extra instructions of the repository's owner. Raises GateClosedError or InterruptedWaveError
+    before it costs anything."""
     reviewer, tree = item.reviewer, work.tree
     if reviewer is None or tree is None:
-        raise ValueError("a review needs a reviewer, and a tree to read")
+        raise ValueError("a review needs a reviewer and a tree")
     shown = _shown(item, work, tree, more)
     found = Review(
         number=shown.number,
@@ -75,11 +71,11 @@ def review(item: ItemRun, work: Attempt, more: str = "") -> Review:
 
 
 def _shown(item: ItemRun, work: Attempt, tree: str, more: str) -> UnderReview:
-    # What an earlier round could not decide is no look that another may build on.
+    # A later review cannot build on an undecided review.
     past = [one for one in item.reviews if one.word is not ReviewWord.UNDECIDED]
     since, files = None, item.workspace
     if past:
-        with suppress(GitError):  # what an earlier run's review saw may be gone
+        with suppress(GitError):  # the tree of an earlier run's review may be gone
             since = shown_diff(files.whole_diff(tree, past[-1].tree))
     number = len(item.reviews) + 1
     return UnderReview(work, shown_diff(files.whole_diff(tree)), since, past, number, more)
@@ -94,7 +90,7 @@ def _edited(copy: TestCheckout) -> tuple[str, ...]:
 
 
 def _without_nonce(answer: dict[str, Any] | None, nonce: str) -> dict[str, Any] | None:
-    """The answer as a recording keeps it: a replay answers with the nonce of its own request."""
+    """The answer for a recording: a replay answers with the nonce of its own request."""
     if not answer or answer.get("nonce") != nonce:
         return answer
     return {**answer, "nonce": without_nonce(nonce, nonce)}

@@ -1,8 +1,6 @@
-"""From a reviewer's answer to what it counts as. Pure; whatever is not clear is undecided.
-
-An answer counts only as an object of exactly the schema that repeats the nonce of its own call.
-The nonce is made after the work is done, so nothing that an agent wrote can hold it.
-"""
+"""Turns a reviewer's answer into a review decision. Pure; an unclear answer is undecided. An answer
+counts only as an object of exactly the schema that repeats the nonce of its own call. The nonce is
+made after the work is done, so no text of an agent can contain it."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ CRITICAL, MAJOR = "critical", "major"
 SEVERITIES = (CRITICAL, MAJOR, "minor", "note")
 ROUND_CAP = "round_cap"
 
-MAX_FINDINGS = 30  # so that a few rounds of them fit into a journal entry
+MAX_FINDINGS = 30  # so that the findings of a few rounds fit into a journal entry
 MAX_CHARS = 1_500
 
 _FINDING: dict[str, Any] = {
@@ -54,7 +52,7 @@ VERDICT_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewerAnswer:
-    """The content of an answer; `reason` is why it is undecided, "" where it is not."""
+    """The content of an answer. `reason` explains an undecided answer, else it is ""."""
 
     word: ReviewWord
     summary: str = ""
@@ -63,17 +61,17 @@ class ReviewerAnswer:
 
 
 def undecided(reason: str) -> ReviewerAnswer:
-    """No approval, and why not."""
+    """No approval, with the reason."""
     return ReviewerAnswer(ReviewWord.UNDECIDED, reason=reason)
 
 
 def answer_of(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> ReviewerAnswer:
-    """The answer of a dispatched reviewer; `edited` are files of its copy that it changed."""
+    """The answer of a dispatched reviewer; `edited` are the files of its copy that it changed."""
     if not result.ok:
         return undecided(f"the reviewer gave no verdict: {result.error or 'no reason given'}")
     if edited:
         named = ", ".join(safe_line(path) for path in edited[:5])
-        return undecided(f"the reviewer changed what it was to read: {named}")
+        return undecided(f"the reviewer changed the files under review: {named}")
     if result.structured is None:
         why = f": {safe_line(result.error)[:500]}" if result.error else ""
         return undecided(f"the reviewer ended without a structured verdict{why}")
@@ -81,35 +79,33 @@ def answer_of(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) ->
 
 
 def read_verdict(answer: object, nonce: str) -> ReviewerAnswer:
-    """The answer in an object that should be a verdict on the request with this `nonce`."""
+    """The answer in an object that should be a verdict with this `nonce`."""
     if problem := shape_problem(answer, VERDICT_SCHEMA, "the verdict"):
         return undecided(safe_line(f"the reviewer's verdict cannot be used: {problem}")[:500])
     if not isinstance(answer, Mapping) or not _same(answer["nonce"], nonce):
-        return undecided("the reviewer's verdict is not of this review: its nonce is another one")
+        return undecided("the reviewer's verdict is not of this review: it has another nonce")
     findings = tuple(_finding(one) for one in answer["findings"][:MAX_FINDINGS])
     more = len(answer["findings"]) - len(findings)
     summary = _shown(answer["summary"]) + (f" (and {more} more findings)" if more else "")
     if answer["verdict"] == APPROVE:
         return _approval(summary, findings)
     if not findings and not summary.strip():
-        return undecided("the reviewer asks for changes and does not say which")
+        return undecided("the reviewer asks for changes but does not say which")
     return ReviewerAnswer(ReviewWord.CHANGES_REQUESTED, summary, findings)
 
 
 def _approval(summary: str, findings: tuple[Finding, ...]) -> ReviewerAnswer:
     """An approval; undecided if it lists a critical or major finding."""
-    grave = next((one for one in findings if one.severity in (CRITICAL, MAJOR)), None)
-    if grave is not None:
-        reason = f"the reviewer approves and contradicts itself: {grave}"
+    severe = next((one for one in findings if one.severity in (CRITICAL, MAJOR)), None)
+    if severe is not None:
+        reason = f"the reviewer approves but contradicts itself: {severe}"
         return ReviewerAnswer(ReviewWord.UNDECIDED, summary, findings, reason)
     return ReviewerAnswer(ReviewWord.APPROVED, summary, findings)
 
 
 def judge(review: Review, *, gate_green: bool, number: int, repair_cap: int) -> Judgement | None:
-    """The verdict on work that was reviewed; None where its findings are to be repaired.
-
-    `number` is the attempt that made the work: rounds of repair and of review are counted as one.
-    """
+    """The verdict on reviewed work; None if its findings shall be repaired. `number` is the attempt
+    that made the work: rounds of repair and review share one count."""
     if review.word == ReviewWord.UNDECIDED:
         return Judgement(Verdict.UNDECIDED, f"review undecided: {review.reason}")
     if review.word == ReviewWord.APPROVED:
@@ -119,30 +115,30 @@ def judge(review: Review, *, gate_green: bool, number: int, repair_cap: int) -> 
     if number <= repair_cap:
         return None
     asked = bounded("; ".join(map(str, review.findings)) or review.summary, MAX_CHARS)
-    told = f"after {review.number} of them the reviewer still asks for changes: {asked}"
-    return Judgement(Verdict.FAILED, f"{ROUND_CAP}: no round is left, and {told}")
+    asked_last = f"after {review.number} of them the reviewer still asks for changes: {asked}"
+    return Judgement(Verdict.FAILED, f"{ROUND_CAP}: no round is left, and {asked_last}")
 
 
 def too_long(size: int, limit: int) -> ReviewerAnswer:
-    """A change that nobody could be shown in full, so nobody is asked."""
+    """No approval for a change that is too long to show in full."""
     return undecided(
-        f"its diff of {size} bytes is longer than [review] max_diff_bytes = {limit}, and what is"
-        " not shown in full is not approved: let a person read it, or raise the limit"
+        f"its diff of {size} bytes is longer than [review] max_diff_bytes = {limit}, and a"
+        " change must be shown in full to be approved: have a person review it, or raise the limit"
     )
 
 
-def _same(told: str, nonce: str) -> bool:
-    # A text with other than ASCII characters cannot be compared as such, and is no nonce of ours.
-    return hmac.compare_digest(told.encode("utf-8", "replace"), nonce.encode())
+def _same(given: str, nonce: str) -> bool:
+    # A text with non-ASCII characters cannot be compared directly, and is no nonce of ours.
+    return hmac.compare_digest(given.encode("utf-8", "replace"), nonce.encode())
 
 
-def _finding(told: Mapping[str, Any]) -> Finding:
+def _finding(entry: Mapping[str, Any]) -> Finding:
     return Finding(
-        file=safe_line(told["file"])[:500],
-        line=told["line"],
-        severity=told["severity"],
-        why=_shown(told["why"]),
-        check=_shown(told["check"]),
+        file=safe_line(entry["file"])[:500],
+        line=entry["line"],
+        severity=entry["severity"],
+        why=_shown(entry["why"]),
+        check=_shown(entry["check"]),
     )
 
 

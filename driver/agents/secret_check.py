@@ -1,4 +1,4 @@
-"""Finds secrets that an item's commit would publish: this machine's, and what looks like one."""
+"""Finds secrets that an item's commit would publish: this machine's secrets, and look-alikes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,16 @@ _MESSAGE = "the message of the commit"
 def check_secrets(
     context: CloneContext | None, changes: Sequence[Change], item: WorkItem, settings: Settings
 ) -> list[str]:
-    """A sentence for each secret, with its line and without its value; the item's commit says its
-    title and its test command.
-
-    In a folder that is in no repository nothing is published, so there is none.
-    """
+    """A sentence for each secret in the changes and in the commit message, with its line but not
+    its value. In a folder that is in no repository nothing is published, so the result is empty."""
     if context is None:
         return []
     known = _known(settings)
     message = commit_message([(item, ".")], "", "").encode()
     return objections(_MESSAGE, message, known) + [
-        told
+        sentence
         for change, now, before in _contents(context, changes)
-        for told in objections(change.path, now, known, before)
+        for sentence in objections(change.path, now, known, before)
     ]
 
 
@@ -50,7 +47,8 @@ def _known(settings: Settings) -> dict[str, str]:
 def _contents(
     context: CloneContext, changes: Sequence[Change]
 ) -> Iterator[tuple[Change, bytes, bytes | None]]:
-    """Each new or changed file with its bytes now and before; only some are in memory at a time."""
+    """Each new or changed file with its bytes now and before. Only some files are in memory at a
+    time."""
     files = [change for change in changes if change.blob and change.mode != MODE_NESTED]
     for start in range(0, len(files), _AT_ONCE):
         some = files[start : start + _AT_ONCE]

@@ -1,1 +1,1 @@
-"""The item pipeline as data: what phases there are, and what follows from how they ended."""
+"""The item pipeline as data: its phases, and the next step after their results."""

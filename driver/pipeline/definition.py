@@ -1,8 +1,6 @@
-"""A pipeline as data: its phases in order. No I/O; `tables` reads it from a configuration.
-
-An agent phase that a review names in `repair` runs there and nowhere else; every other phase is a
-step of each item, in the order in which it is written down.
-"""
+"""A pipeline as data: its phases in order. No I/O; `tables` reads it from a configuration. An agent
+phase in a review's `repair` runs only there. Every other phase is a step of each item, in the
+written order."""
 
 from __future__ import annotations
 
@@ -30,9 +28,9 @@ IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION = "implement", "address", "docs", "pr-d
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase. None means as the item, its backend or the configuration say; `prompt` is the path
-    of a file in the repository; `writes` are patterns of paths from its top, () for no bound of its
-    own; `retries` are further dispatches of an agent that did not come to its end."""
+    """A phase. With None, the item, its backend or the configuration decides. `prompt` is the path
+    of a file in the repository. `writes` are patterns of paths from its top, () for no limit.
+    `retries` are further dispatches of an agent that did not finish."""
 
     name: str
     kind: str
@@ -51,56 +49,58 @@ class Phase:
 
     @property
     def reads_only(self) -> bool:
-        """True if its agent works on a copy that is thrown away."""
+        """True if its agent works on a temporary copy."""
         return self.permissions == READ_ONLY
 
     @property
     def edits(self) -> bool:
-        """True if it may change the item's files."""
+        """True if the phase may change the item's files."""
         return self.kind == AGENT and not self.reads_only
 
     @property
     def artifact(self) -> str:
-        """The name of the file that holds the answer of one that reads only."""
+        """The file name of a read-only phase's answer."""
         return "pr.md" if self.name == PR_DESCRIPTION else f"{self.name}.md"
 
     @property
     def backend_key(self) -> str:
-        """Phases of one key share a backend; "" is the one that builds, or reviews, anyway."""
+        """The key of the phase's backend. Phases with the same key share a backend; "" is the
+        default."""
         return digest_of(backend_json(self.backend)) if self.backend else ""
 
     @property
     def config_hash(self) -> str:
-        """The digest of all that it is told to do."""
+        """The digest of the phase's settings."""
         return digest_of(to_json(self))
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Phases as they were written; `explicit` if a user wrote them."""
+    """Phases in the written order; `explicit` if the user wrote them."""
 
     phases: tuple[Phase, ...]
     explicit: bool = True
 
     @property
     def steps(self) -> tuple[Phase, ...]:
-        """The phases that every item goes through, in order."""
+        """The phases of every item, in order."""
         called = {name for phase in self.phases for name in phase.repair}
         return tuple(p for p in self.phases if p.kind != AGENT or p.name not in called)
 
     @property
     def first_agent(self) -> Phase:
-        """The phase whose agent does the item's work, and repairs it when a gate is red."""
+        """The phase whose agent does the item's work, and repairs it after a red gate."""
         return next(phase for phase in self.steps if phase.edits)
 
     @property
     def review(self) -> Phase | None:
-        """The step at which another role reads the work."""
+        """The step in which another role reads the work."""
         return next((phase for phase in self.steps if phase.kind == REVIEW), None)
 
     @property
     def bare_proof(self) -> Phase:
-        """The item's own test where no gate stands; never by the name of one that has not run."""
+        """The item's own test, for a pipeline without a gate. Its name is never the name of a gate
+        that has not run."""
         return Phase(PROOF if self.named(GATE) else GATE, GATE)
 
     @property
@@ -110,7 +110,7 @@ class Pipeline:
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """The commands that its gates run besides the item's own test."""
+        """The commands of its gates, without the item's own test."""
         return tuple(c for phase in self.steps if phase.kind == GATE for c in phase.commands)
 
     @property
@@ -119,11 +119,12 @@ class Pipeline:
         return digest_of([to_json(phase) for phase in self.phases])
 
     def named(self, name: str) -> Phase | None:
-        """The phase of that name."""
+        """The phase with this name; None without it."""
         return next((phase for phase in self.phases if phase.name == name), None)
 
     def called(self, name: str) -> Phase:
-        """A phase that `repair` names: one of its own, else what the word stands for."""
+        """A phase in `repair`: the pipeline's own phase, else the phase that the word
+        stands for."""
         kind = GATE if name == GATE else AGENT
         return self.named(name) or Phase(name, kind)
 
@@ -140,21 +141,21 @@ CLASSIC = Pipeline(
 
 
 def to_json(phase: Phase) -> dict[str, Any]:
-    """A phase with the keys under which it is written down, without those that say nothing."""
-    told = {name: getattr(phase, name) for name in Phase.__slots__ if name != "backend"}
+    """A phase with its configuration keys, without empty values."""
+    values = {name: getattr(phase, name) for name in Phase.__slots__ if name != "backend"}
     backend = {"backend": backend_json(phase.backend)} if phase.backend else {}
-    return {key: value for key, value in (told | backend).items() if value not in (None, (), {})}
+    return {key: value for key, value in (values | backend).items() if value not in (None, (), {})}
 
 
 def backend_json(backend: BackendSettings | None) -> dict[str, Any]:
-    """A backend's settings as JSON holds them."""
+    """A backend's settings as JSON."""
     if backend is None:
         return {}
-    told = {name: getattr(backend, name) for name in BackendSettings.__slots__}
-    return {k: dict(v) if isinstance(v, Mapping) else v for k, v in told.items() if v is not None}
+    values = {name: getattr(backend, name) for name in BackendSettings.__slots__}
+    return {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items() if v is not None}
 
 
-def digest_of(told: object) -> str:
-    """A digest that does not hang on the order of keys."""
-    text = json.dumps(told, sort_keys=True, default=str)
+def digest_of(value: object) -> str:
+    """A digest that does not depend on the order of keys."""
+    text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -14,8 +14,8 @@ MAX_NAMED = 20
 
 
 def next_step(pipeline: Pipeline, receipts: Sequence[PhaseReceipt]) -> int:
-    """The number, from 0, of the first step that is not done; as many as there are steps when all
-    of them are. A gate, a review or a shipment that was skipped is not done."""
+    """The index of the first step that is not done; the number of steps if all are done. A skipped
+    gate, review or shipment is not done."""
     spared = (AGENT, SETUP)
     done = {
         one.phase
@@ -27,8 +27,8 @@ def next_step(pipeline: Pipeline, receipts: Sequence[PhaseReceipt]) -> int:
 
 
 def is_finished(phase: Phase, receipts: Sequence[PhaseReceipt], tree: str | None) -> bool:
-    """True if an earlier run's agent has done this phase on the work as it is. It is not asked
-    again then, although a step before it was not done."""
+    """True if an earlier run's agent has done this phase on the current tree. It is not asked again
+    then, even if an earlier step is not done."""
     return phase.kind == AGENT and any(
         one.recalled and one.status == COMPLETED and (one.phase, one.output) == (phase.name, tree)
         for one in receipts
@@ -36,37 +36,37 @@ def is_finished(phase: Phase, receipts: Sequence[PhaseReceipt], tree: str | None
 
 
 def before(pipeline: Pipeline, name: str) -> int | None:
-    """The number of the step called `name`; None where there is none."""
+    """The index of the step named `name`; None without it."""
     return next((n for n, phase in enumerate(pipeline.steps) if phase.name == name), None)
 
 
 def keeps_reviews(pipeline: Pipeline, begun_at: str | None) -> bool:
-    """True if earlier reviews still count when a run begins at the phase `begun_at`: not if that
-    is the review, or an agent before it."""
+    """True if earlier reviews still count for a run that begins at the phase `begun_at`. They do
+    not count if this phase is the review or is before it."""
     step = before(pipeline, begun_at) if begun_at is not None else None
     return step is None or all(phase.kind != REVIEW for phase in pipeline.steps[step:])
 
 
 def last_tree(receipts: Sequence[PhaseReceipt]) -> str | None:
-    """The tree that the last phase with one left behind."""
+    """The output tree of the last phase that has one."""
     return next((one.output for one in reversed(receipts) if one.output), None)
 
 
 def changed_between(earlier: Sequence[Change], later: Sequence[Change]) -> tuple[str, ...]:
-    """The paths in which two states differ that are both told as changes of one base."""
+    """The paths that differ between two states, each given as its changes of one base."""
     was = {change.path: (change.mode, change.blob) for change in earlier}
     now = {change.path: (change.mode, change.blob) for change in later}
     return tuple(sorted(path for path in was.keys() | now.keys() if was.get(path) != now.get(path)))
 
 
 def beyond(paths: Sequence[str], writes: Sequence[str]) -> tuple[str, ...]:
-    """The `paths` that no pattern of `writes` lets a phase change."""
+    """The `paths` that match no pattern of `writes`."""
     patterns = [comparison_key(pattern) for pattern in writes]
     return tuple(p for p in paths if not any(matches(comparison_key(p), one) for one in patterns))
 
 
 def overstepped(phase: Phase, paths: Sequence[str]) -> str:
-    """The sentence for a phase that changed more than it may; "" where it did not."""
+    """The sentence about a phase that changed foreign paths; "" if it did not."""
     foreign = beyond(paths, phase.writes) if phase.writes else ()
     if not foreign:
         return ""
@@ -81,11 +81,11 @@ def later_writes(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def approval_gone(pipeline: Pipeline, paths: Sequence[str]) -> str:
-    """Why an approval does not reach a tree that differs in `paths`; "" where it does."""
+    """The reason why an approval does not cover a tree that differs in `paths`; "" if it does."""
     foreign = beyond(paths, later_writes(pipeline))
     if not foreign:
         return ""
-    return f"changed after the approval, and nobody has approved that: {_listed(foreign)}"
+    return f"changed after the approval, so not approved: {_listed(foreign)}"
 
 
 def _listed(paths: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
-"""Prompts from files: their variables, and the words of ours where a phase names no file.
+"""Prompts from files and their variables, and the default prompts of phases without a file.
 
-A file is read from the commit that the wave starts from, never from an agent's tree. Values are put
-in once, so nothing that stands in one is taken for a variable; what an agent wrote stands in fences
-that it cannot end.
+A file is read from the commit that the wave starts from, never from an agent's tree. Each variable
+is replaced once, so a value cannot contain a variable. Text of agents is in fences that it cannot
+end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
 
 @dataclass(frozen=True, slots=True)
 class PromptFacts:
-    """The facts that a prompt may use. Texts are as they are shown, "" where there is nothing."""
+    """The facts that a prompt may use. A text is "" if there is none."""
 
     item: WorkItem
     wave: str = ""
@@ -39,35 +39,35 @@ class PromptFacts:
     with_rules: bool = True
 
 
-def _rules(told: PromptFacts) -> str:
-    common = rules(told.item, with_rules=told.with_rules).rstrip()
-    if not told.writes:
+def _rules(facts: PromptFacts) -> str:
+    common = rules(facts.item, with_rules=facts.with_rules).rstrip()
+    if not facts.writes:
         return common
-    listed = "\n".join(f"  {pattern}" for pattern in told.writes)
-    return f"{common}\n- In this step change no other of them than these:\n{listed}"
+    listed = "\n".join(f"  {pattern}" for pattern in facts.writes)
+    return f"{common}\n- In this step change only these of them:\n{listed}"
 
 
 VARIABLES: Mapping[str, Callable[[PromptFacts], str]] = {
-    "ITEM": lambda told: told.item.slug,
-    "TITLE": lambda told: told.item.title or told.item.slug,
-    "TASK": lambda told: told.item.prompt.rstrip(),
-    "FILES": lambda told: "\n".join(told.item.owns_files),
-    "TEST_COMMAND": lambda told: command_text(told.item.test_command),
+    "ITEM": lambda facts: facts.item.slug,
+    "TITLE": lambda facts: facts.item.title or facts.item.slug,
+    "TASK": lambda facts: facts.item.prompt.rstrip(),
+    "FILES": lambda facts: "\n".join(facts.item.owns_files),
+    "TEST_COMMAND": lambda facts: command_text(facts.item.test_command),
     "RULES": _rules,
-    "DIFF": lambda told: (
-        quoted("The change so far, against the base", told.diff, MAX_DIFF_CHARS)
-        if told.diff
+    "DIFF": lambda facts: (
+        quoted("The change so far, against the base", facts.diff, MAX_DIFF_CHARS)
+        if facts.diff
         else ""
     ),
-    "CHANGED_FILES": lambda told: "\n".join(told.changed),
-    "FINDINGS": lambda told: told.findings,
-    "GATE_STATUS": lambda told: told.gate_status,
-    "ROUND": lambda told: str(told.round),
-    "MAX_ROUNDS": lambda told: str(told.max_rounds),
-    "SINCE_SHA": lambda told: told.since,
-    "BASE_SHA": lambda told: told.base,
-    "PHASE": lambda told: told.phase,
-    "WAVE": lambda told: told.wave,
+    "CHANGED_FILES": lambda facts: "\n".join(facts.changed),
+    "FINDINGS": lambda facts: facts.findings,
+    "GATE_STATUS": lambda facts: facts.gate_status,
+    "ROUND": lambda facts: str(facts.round),
+    "MAX_ROUNDS": lambda facts: str(facts.max_rounds),
+    "SINCE_SHA": lambda facts: facts.since,
+    "BASE_SHA": lambda facts: facts.base,
+    "PHASE": lambda facts: facts.phase,
+    "WAVE": lambda facts: facts.wave,
 }
 
 _OWN = {
@@ -87,35 +87,37 @@ _OWN = {
 
 
 def no_file_of_text(mode: str, size: int) -> str:
-    """Why what git holds under a prompt's name is no prompt file; "" where it may be one."""
+    """The reason why a git entry is no prompt file, by its mode and size; "" if it may be a
+    prompt."""
     if mode not in _FILES:
         return "is a link or another repository; a prompt is a file"
     return f"has {size} bytes, more than the {MAX_BYTES} of a prompt" if size > MAX_BYTES else ""
 
 
 def no_text(content: str) -> str:
-    """Why a file's content, as git's is read, is no prompt; "" where it is one."""
+    """The reason why a file's content, decoded as git's output, is no prompt; "" if it is one."""
     if "\0" in content or any("\ud800" <= c <= "\udfff" for c in content):
         return "is no text in UTF-8"
     return "" if content.strip() else "is empty"
 
 
 def unknown_variables(text: str) -> tuple[str, ...]:
-    """The variables of a file that nobody has a value for, each once."""
+    """The variables of a file that have no value, each once."""
     return tuple(dict.fromkeys(n for n in _VARIABLE.findall(text) if n not in VARIABLES))
 
 
-def rendered(text: str, told: PromptFacts, *, writes: bool) -> str:
-    """The prompt that a file makes. Who writes is told the rules, wherever the file has them."""
-    filled = _VARIABLE.sub(lambda found: VARIABLES[found[1]](told), text).rstrip()
+def rendered(text: str, facts: PromptFacts, *, writes: bool) -> str:
+    """The prompt from a file. A writing agent gets the rules, even if the file does not
+    name them."""
+    filled = _VARIABLE.sub(lambda found: VARIABLES[found[1]](facts), text).rstrip()
     named = set(_VARIABLE.findall(text))
     if writes and "RULES" not in named:
-        filled = f"{filled}\n\n{_rules(told)}"
+        filled = f"{filled}\n\n{_rules(facts)}"
     return filled.rstrip() + "\n"
 
 
-def own_prompt(name: str, told: PromptFacts) -> str:
-    """The prompt of a phase that names no file."""
+def own_prompt(name: str, facts: PromptFacts) -> str:
+    """The prompt of a phase without a prompt file."""
     if name in _OWN:
-        return rendered(_OWN[name], told, writes=False)
-    return build_prompt(told.item, with_rules=told.with_rules)
+        return rendered(_OWN[name], facts, writes=False)
+    return build_prompt(facts.item, with_rules=facts.with_rules)

@@ -1,7 +1,5 @@
-"""The inputs of a wave as JSON: everything that has a say in what it does. Pure.
-
-No value of the environment is in it, and no address that may hold a password.
-"""
+"""The inputs of a wave as JSON: every setting that affects its result. Pure. It has no value of the
+environment, and no address that may contain a password."""
 
 from __future__ import annotations
 
@@ -17,19 +15,20 @@ VERSION = 1
 _LEFT_OUT = ("environ", "files")
 
 
-def canonical(told: Any) -> Any:
-    """Settings as JSON: names and numbers, no environment, no password within an address."""
-    if is_dataclass(told):
-        names = [one.name for one in fields(told) if one.name not in _LEFT_OUT]
-        return {name: canonical(getattr(told, name)) for name in names}
-    if isinstance(told, Mapping):
-        return {str(key): canonical(value) for key, value in told.items()}
-    if isinstance(told, list | tuple):
-        return [canonical(one) for one in told]
-    return redacted(str(told)) if isinstance(told, str | Path) else told
+def canonical(value: Any) -> Any:
+    """Settings as JSON: names and numbers, without environment and without passwords in
+    addresses."""
+    if is_dataclass(value):
+        names = [one.name for one in fields(value) if one.name not in _LEFT_OUT]
+        return {name: canonical(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): canonical(value) for key, value in value.items()}
+    if isinstance(value, list | tuple):
+        return [canonical(one) for one in value]
+    return redacted(str(value)) if isinstance(value, str | Path) else value
 
 
 def document(**facts: Any) -> dict[str, Any]:
-    """The snapshot with its version and the digest of the configuration in it."""
+    """The snapshot with its version and the digest of its configuration."""
     config = facts["resolvedConfig"]
     return {"snapshotVersion": VERSION, **facts, "configHash": digest_of(config)}

@@ -1,7 +1,5 @@
-"""Reads a pipeline from its tables, and reports every problem of every phase at once.
-
-The keys are the same in `[[pipeline.phase]]` of a configuration and in an item's `pipeline`.
-"""
+"""Reads a pipeline from its tables, and reports every problem of every phase at once. The keys are
+the same in `[[pipeline.phase]]` of a configuration and in an item's `pipeline`."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ from tools.settings.sources import nearest
 MAX_PHASES = 40
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _SPOKEN_FOR = frozenset({BUILD, REPAIR, RESUME, INTEGRATION, BASELINE, PROOF})
-_WITH_PROMPT = (IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION)  # there are words of ours for these
+_WITH_PROMPT = (IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION)  # these have default prompts
 
 _KEYS: Mapping[str, Kind] = {
     "name": setting_kinds.TEXT,
@@ -60,7 +58,7 @@ _KEYS: Mapping[str, Kind] = {
     "requires_clean_tree": setting_kinds.SWITCH,
     "hermetic": setting_kinds.one_of(*HERMETIC),
 }
-# What a key can mean only for some kinds of phases.
+# Keys that only some kinds of phases have.
 _FOR: Mapping[str, tuple[str, ...]] = {
     "prompt": (AGENT, REVIEW),
     "repair": (REVIEW,),
@@ -78,7 +76,7 @@ _FOR: Mapping[str, tuple[str, ...]] = {
 
 
 def parse(tables: object, prompt_dir: str) -> Pipeline:
-    """The pipeline that a list of tables means. Raises InputError with every problem."""
+    """The pipeline in a list of tables. Raises InputError with every problem."""
     if not isinstance(tables, list | tuple) or not tables:
         raise InputError("a pipeline is a list of phases, at least one")
     if len(tables) > MAX_PHASES:
@@ -97,7 +95,7 @@ def _phase(number: int, table: object, prompt_dir: str, problems: list[str]) -> 
     if not isinstance(table, Mapping):
         problems.append(f"phase {number} must be a table of keys")
         return None
-    told = f"phase {table.get('name')!r}" if table.get("name") else f"phase {number}"
+    name = f"phase {table.get('name')!r}" if table.get("name") else f"phase {number}"
     known = dict.fromkeys((*_KEYS, "backend"))
     found = [
         f"{key!r} is no key of a phase{nearest(str(key), known)}"
@@ -110,7 +108,7 @@ def _phase(number: int, table: object, prompt_dir: str, problems: list[str]) -> 
         values["backend"] = _backend(table["backend"], found)
     if not found:
         found += _alone(values)
-    problems += [f"{told}: {problem}" for problem in found]
+    problems += [f"{name}: {problem}" for problem in found]
     if found:
         return None
     if "prompt" in values:
@@ -149,7 +147,7 @@ def _backend(raw: object, found: list[str]) -> BackendSettings | None:
 
 
 def _alone(values: Mapping[str, Any]) -> Iterator[str]:
-    """The problems of a phase by itself."""
+    """The problems of a single phase."""
     name, kind = values["name"], values["kind"]
     if not _NAME.fullmatch(name) or name in _SPOKEN_FOR:
         yield "a name has small letters, digits and -, begins with a letter, and is not a word" + (
@@ -157,15 +155,15 @@ def _alone(values: Mapping[str, Any]) -> Iterator[str]:
         )
     for key in values:
         if kind not in _FOR.get(key, KINDS):
-            yield f"{key} means nothing to a phase of the kind {kind}"
+            yield f"{key} has no meaning for a phase of the kind {kind}"
     if kind == AGENT and "prompt" not in values and name not in _WITH_PROMPT:
-        yield f"prompt is missing: only {', '.join(_WITH_PROMPT)} have one of Tidegate's own"
+        yield f"prompt is missing: only {', '.join(_WITH_PROMPT)} have a default prompt"
     if values.get("permissions") == "read-only" and values.get("writes"):
-        yield "who may only read writes nothing: leave out writes or permissions"
+        yield "a read-only phase cannot write: remove writes or permissions"
     if values.get("hermetic") == REQUIRE:
         yield (
             'hermetic = "require" cannot be kept here: no sandbox around agents and tests is'
-            ' available; say "host" or leave it out'
+            ' available; set "host" or remove the key'
         )
     for command in values.get("commands") or ():
         for problem in command_problems(command, pipefail=os.name != "nt"):
@@ -173,16 +171,16 @@ def _alone(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _together(phases: Sequence[Phase]) -> Iterator[str]:
-    """The problems of phases because of each other."""
+    """The problems of phases in combination."""
     counts = Counter(phase.name for phase in phases)
     yield from (f"two phases are called {name!r}" for name, n in counts.items() if n > 1)
     steps = Pipeline(tuple(phases)).steps
     if not any(phase.edits for phase in steps):
-        yield 'no step does the work: add one of kind "agent" that may write, such as "implement"'
+        yield 'no step does the work: add an "agent" phase that may write, such as "implement"'
         return
     for kind in (SETUP, REVIEW, PUBLISH):
         if sum(phase.kind == kind for phase in steps) > 1:
-            yield f"a pipeline has one phase of the kind {kind} at most"
+            yield f"a pipeline has at most one phase of the kind {kind}"
     yield from _misplaced(steps)
     for review in (phase for phase in steps if phase.kind == REVIEW):
         yield from _repairs(review, phases)
@@ -191,21 +189,21 @@ def _together(phases: Sequence[Phase]) -> Iterator[str]:
 def _misplaced(steps: Sequence[Phase]) -> Iterator[str]:
     kinds = [phase.kind for phase in steps]
     if SETUP in kinds[1:]:
-        yield "a phase of the kind setup is the first"
+        yield "a phase of the kind setup must be the first"
     if PUBLISH in kinds[:-1]:
-        yield "a phase of the kind publish is the last: all items are shipped together"
+        yield "a phase of the kind publish must be the last: all items are shipped together"
     first = next(n for n, phase in enumerate(steps) if phase.edits)
     for phase in steps[:first]:
         if phase.kind != SETUP:
-            yield f"phase {phase.name!r}: there is no work yet: put it after {steps[first].name!r}"
+            yield f"phase {phase.name!r} has no work yet: put it after {steps[first].name!r}"
     if steps[first].writes:
-        yield f"phase {steps[first].name!r}: ownsFiles says what the first agent may write"
+        yield f"phase {steps[first].name!r}: ownsFiles limits the first agent: remove writes"
     if REVIEW in kinds:
         for phase in steps[kinds.index(REVIEW) :]:
             if phase.edits and not phase.writes:
                 yield (
-                    f"phase {phase.name!r} may change what was approved: list in `writes` the paths"
-                    ' that need no reader, such as ["docs/", "*.md"], or put it before the review'
+                    f"phase {phase.name!r} may change approved work: list in `writes` the paths"
+                    ' that need no review, such as ["docs/", "*.md"], or put it before the review'
                 )
 
 
@@ -221,4 +219,4 @@ def _repairs(review: Phase, phases: Sequence[Phase]) -> Iterator[str]:
             yield f"{where} names {phase.name!r}, which may not write"
     kinds = [phase.kind for phase in called]
     if kinds and (kinds[0] != AGENT or AGENT in kinds[1:]):
-        yield f'{where} is one agent, then perhaps gates, such as ["address", "gate"]'
+        yield f'{where} must be one agent, then optional gates, such as ["address", "gate"]'

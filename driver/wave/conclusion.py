@@ -1,4 +1,4 @@
-"""From a wave's outcomes and shipments to its report."""
+"""Makes the report of a wave from its outcomes and shipments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from driver.wave.report import Base, ItemReport, WaveReport, is_done
 from driver.workspace.saved_patch import STEPS
 from state_store.documents.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError
 
-# Entries are flushed to disk one by one; side by side the disk joins the flushes.
+# Each journal entry is flushed to disk; concurrent flushes share one disk write.
 JOURNAL_WRITERS = 16
 
 
@@ -33,7 +33,7 @@ def conclude(
     *,
     resumed: bool,
 ) -> WaveReport:
-    """The report of a wave that got as far as its items."""
+    """The report of a wave whose items ran."""
     wave.spending.give_up()
     items = run_all(
         tuple(zip(wave.items, outcomes, strict=True)),
@@ -42,7 +42,7 @@ def conclude(
     )
     reason, exit_code = _abort(wave, outcomes)
     if reason == REFUSED and any(is_done(item, shipping=shipments is not None) for item in items):
-        exit_code = None  # the backend did serve, so this is no place where nothing can run
+        exit_code = None  # the backend served some items, so exit 4 would be wrong
     ceiling = wave.spending.ceiling_at_the_end()
     all_gates = (wave.gates, *([wave.reviewer.gates] if wave.reviewer else []))
     return WaveReport(
@@ -70,8 +70,8 @@ def conclude(
 
 
 def with_requests(report: WaveReport, wave: Wave, proposed: tuple[Proposed, ...]) -> WaveReport:
-    """The report with what came of its pull requests; a wave that was stopped only there tells so
-    too."""
+    """The report with the results of its pull requests. It also names a stop during these
+    requests."""
     report = replace(report, proposed=proposed)
     cause = wave.gates.stop.cause
     if cause is None or report.abort_reason or all(one.made for one in proposed):
@@ -94,19 +94,19 @@ def _item_report(item: ItemRun, outcome: ItemOutcome, shipment: Shipment | None)
         elif item.slug in evicted:
             item.settle(outcome)
     except LeasedElsewhereError as lost:
-        reason = f"{lost}; so it does with commit {shipped}"
+        reason = f"{lost}; it also holds commit {shipped}"
         shipped, outcome = None, replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason)
     commit = shipped or outcome.shipped_as
     patch = work_patch(item)
     if commit:
-        with contextlib.suppress(OSError):  # a copy of what is shipped is no loss
+        with contextlib.suppress(OSError):  # the work is shipped, so its copy may go
             for copy in (patch, *patch.parent.glob(STEPS)):
                 copy.unlink(missing_ok=True)
     verified = outcome.verdict is Verdict.VERIFIED
     error = shipment.detail or shipment.error if verified and outcome.publish else None
     warning = shipment.warning if commit else None
     if verified and not outcome.publish:
-        warning = "proven, not shipped: its pipeline has no publish phase, or the user skipped it"
+        warning = "verified, not shipped: its pipeline has no publish phase, or the user skipped it"
     return ItemReport(
         planned=item.planned,
         outcome=outcome,
@@ -132,7 +132,7 @@ def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, Exi
 
 
 def _stopped_by(wave: Wave, ceiling: Mapping[str, Any] | None) -> str | None:
-    """The reason for the stop; for a ceiling with the way to go on."""
+    """The reason for the stop; for a ceiling, also the way to continue."""
     stopped = wave.gates.stop.cause or wave.gates.closed
     if isinstance(stopped, GateClosedError) and stopped.gate == CEILING:
         own = stopped.answer if not (ceiling or {}).get("tripped") else ceiling
@@ -141,7 +141,7 @@ def _stopped_by(wave: Wave, ceiling: Mapping[str, Any] | None) -> str | None:
 
 
 def aborted(wave_id: str, error: TidegateError) -> WaveReport:
-    """The report of a wave that was not begun."""
+    """The report of a wave that did not begin."""
     details: dict[str, Any] = {}
     if isinstance(error, InputError):
         details["problems"] = list(error.problems)

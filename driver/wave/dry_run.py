@@ -23,11 +23,9 @@ _LATER = {
 def describe_dry_run(
     driver: AgentDriver, manifest: Mapping[str, Any], plan: Sequence[Planned] = ()
 ) -> dict[str, Any]:
-    """Keys: dry_run, backend, agent_command, manifest, prompts (slug to text), and where there is
-    a `plan` pipelines: by slug a list of phases with command and prompt.
-
-    Raises ManifestError like the real thing.
-    """
+    """Keys: dry_run, backend, agent_command, manifest, prompts (slug to text); with a `plan` also
+    pipelines (slug to a list of phases with command and prompt). Raises ManifestError like a real
+    run."""
     parsed = parse_manifest(manifest, new_wave_id=lambda: str(uuid.uuid4()))
     with_rules = driver.probe_capabilities().worker_filesystem_access
     return {
@@ -41,7 +39,7 @@ def describe_dry_run(
 
 
 def _pipeline(driver: AgentDriver, planned: Planned) -> list[dict[str, Any]]:
-    """Every phase, also those that only a review calls."""
+    """Every phase, including the phases that only a review calls."""
     pipeline = planned.pipeline
     named = {phase.name for phase in pipeline.phases}
     called = {n: None for p in pipeline.phases for n in p.repair if n not in named}
@@ -50,25 +48,25 @@ def _pipeline(driver: AgentDriver, planned: Planned) -> list[dict[str, Any]]:
 
 
 def _phase(driver: AgentDriver, planned: Planned, phase: Phase) -> dict[str, Any]:
-    told: dict[str, Any] = {"phase": phase.name, "kind": phase.kind}
+    entry: dict[str, Any] = {"phase": phase.name, "kind": phase.kind}
     if phase.kind in (AGENT, REVIEW):
         environ: Mapping[str, str] = {}
         own = driver_from(phase.backend, environ) if phase.backend else driver
-        told |= {"backend": own.name, "command": list(own.command_line())}
-        told["prompt"] = _told(own, planned, phase)
+        entry |= {"backend": own.name, "command": list(own.command_line())}
+        entry["prompt"] = _prompt_of(own, planned, phase)
     if phase.kind == GATE:
-        told["commands"] = [*map(command_text, (planned.item.test_command, *phase.commands))]
+        entry["commands"] = [*map(command_text, (planned.item.test_command, *phase.commands))]
     elif phase.commands:
-        told["commands"] = [*map(command_text, phase.commands)]
-    return {**told, **({"note": _LATER[phase.kind]} if phase.kind in _LATER else {})}
+        entry["commands"] = [*map(command_text, phase.commands)]
+    return {**entry, **({"note": _LATER[phase.kind]} if phase.kind in _LATER else {})}
 
 
-def _told(driver: AgentDriver, planned: Planned, phase: Phase) -> str | None:
-    """The prompt of its agent, as far as it is known before there is any work."""
+def _prompt_of(driver: AgentDriver, planned: Planned, phase: Phase) -> str | None:
+    """The prompt of its agent, as far as it is known before the work."""
     if phase.kind == REVIEW:
         return planned.prompt_files.get(phase.prompt or "")
     rules = driver.probe_capabilities().worker_filesystem_access
-    told = PromptFacts(planned.item, phase=phase.name, writes=phase.writes, with_rules=rules)
+    facts = PromptFacts(planned.item, phase=phase.name, writes=phase.writes, with_rules=rules)
     if phase.prompt is None:
-        return own_prompt(phase.name, told)
-    return rendered(planned.prompt_files.get(phase.prompt, ""), told, writes=phase.edits)
+        return own_prompt(phase.name, facts)
+    return rendered(planned.prompt_files.get(phase.prompt, ""), facts, writes=phase.edits)

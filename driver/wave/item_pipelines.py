@@ -1,4 +1,4 @@
-"""Each item's pipeline, checked before anything is spent: tables, prompt files, backends, names."""
+"""Each item's pipeline, checked before it costs anything: tables, prompt files, backends, names."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def with_pipelines(
     from_phase: str | None,
     target: str | None,
 ) -> tuple[Planned, ...]:
-    """The items with what each goes through, their prompt files from the branch `target` or else
-    from what is checked out. Raises PreflightError with every problem."""
+    """The items with their pipelines and prompt files. Prompt files come from the branch `target`,
+    else from the checkout's HEAD. Raises PreflightError with every problem."""
     problems: list[str] = []
     general = _parsed(settings.pipeline.phase, settings, "[pipeline]", problems)
     found = [_with_its_own(one, general, settings, problems) for one in plan]
@@ -40,7 +40,7 @@ def with_pipelines(
             found[n] = replace(planned, prompt_files=files)
     for planned in found:
         top = planned.home.top
-        # Of a branch that only the remote has, the wave sees the files when it begins.
+        # If only the remote has the branch, its files are read when the wave begins.
         seen = target is None or top is None or survey.has_branch(top, target)
         problems += [f"item {planned.slug!r}: {p}" for p in _problems(planned, settings, seen)]
         if from_phase is not None and position.before(planned.pipeline, from_phase) is None:
@@ -66,7 +66,7 @@ def _parsed(
 def _with_its_own(
     planned: Planned, general: Pipeline, settings: Settings, problems: list[str]
 ) -> Planned:
-    """The item's own pipeline goes before the configuration's; a review in it is meant."""
+    """The item's own pipeline overrides the configuration's. A review in it is required."""
     own, where = planned.item.pipeline, f"item {planned.slug!r}, pipeline"
     pipeline = general if own is None else _parsed(own, settings, where, problems)
     policy = planned.policy
@@ -78,8 +78,8 @@ def _with_its_own(
 def committed_prompts(
     pipeline: Pipeline, survey: RepositoryInfo, top: Path, target: str | None
 ) -> tuple[dict[str, str], list[str]]:
-    """Returns the committed prompt files by path, and the problems of those that are no prompts;
-    the text of such a file is ""."""
+    """Returns the committed prompt files by path, and the problems of invalid files. The text of an
+    invalid file is ""."""
     found, problems = dict[str, str](), list[str]()
     for path in sorted({phase.prompt for phase in pipeline.phases if phase.prompt}):
         mode, size = survey.committed_as(top, path, target)
@@ -109,12 +109,12 @@ def _problems(planned: Planned, settings: Settings, seen: bool) -> Iterator[str]
     if not pipeline.explicit:
         return
     if planned.home.top is None:
-        yield "it has a pipeline and is in no repository: put it under git, or leave both out"
+        yield "it has a pipeline but is in no repository: put it under git, or remove the pipeline"
         return
     required = is_required(required=planned.policy.require_review, mode=settings.review.mode)
     if required and pipeline.review is None:
         yield (
-            "it has to be reviewed and its pipeline has no phase of the kind"
+            "it needs a review, but its pipeline has no phase of the kind"
             f' {REVIEW}: add one, or set [review] mode = "{OFF}" or its'
             " requireAdversarialReview = false"
         )
@@ -123,23 +123,21 @@ def _problems(planned: Planned, settings: Settings, seen: bool) -> Iterator[str]
 
 
 def phase_drivers(plan: Sequence[Planned], settings: Settings) -> dict[str, AgentDriver]:
-    """The backends that phases of these items bring along, by their keys.
-
-    Raises InputError for settings that are wrong and PreflightError (exit 4) for one not ready.
-    """
+    """The backends of these items' phases, by their keys. Raises InputError for invalid settings
+    and PreflightError (exit 4) for a backend that is not ready."""
     found: dict[str, AgentDriver] = {}
     for phase in (phase for planned in plan for phase in planned.pipeline.phases):
         if phase.backend is None or phase.backend_key in found:
             continue
         where = f"[pipeline.phase.backend] of {phase.name}"
 
-        def said(problem: str, where: str = where) -> str:
+        def worded(problem: str, where: str = where) -> str:
             return problem.replace("[backend]", where)
 
         try:
             driver = driver_from(phase.backend, settings.environ, settings.prices)
         except InputError as error:
-            raise InputError([said(problem) for problem in error.problems]) from error
-        check_ready(driver, said)
+            raise InputError([worded(problem) for problem in error.problems]) from error
+        check_ready(driver, worded)
         found[phase.backend_key] = driver
     return found

@@ -1,7 +1,5 @@
-"""Runs an item from what an earlier run has left of it to its verdict; it waits for no other item.
-
-The steps in between are those of its pipeline (`pipeline_run.engine`).
-"""
+"""Runs an item from its resume state to its verdict. It waits for no other item. The steps in
+between are those of its pipeline (`pipeline_run.engine`)."""
 
 from __future__ import annotations
 
@@ -23,10 +21,8 @@ from state_store.documents.errors import TidegateError
 
 
 def run_item(item: ItemRun, state: ResumeState) -> ItemOutcome:
-    """Bring one item to its verdict. Never raises for anything that is the item's own matter.
-
-    `state` is what an earlier run left of this piece of work.
-    """
+    """Bring one item to its verdict. Every error of the item becomes its verdict. `state` is the
+    resume state of the item's work."""
     wave = item.wave
     try:
         return _run(item, state)
@@ -67,7 +63,7 @@ def _run(item: ItemRun, state: ResumeState) -> ItemOutcome:
 
 
 def _start(item: ItemRun, state: ResumeState) -> ResumePoint | ItemOutcome:
-    """The step to go on from, or the outcome if nothing is to be done any more."""
+    """The step to start with, or the outcome if nothing is left to do."""
     if (known := published(item, state)) is not None:
         return known
     check_prompts(item)
@@ -96,7 +92,7 @@ def _missing_review(item: ItemRun) -> Judgement | None:
 
 
 def _check_reviewers_price(item: ItemRun) -> None:
-    """Raise GateClosedError where the review of the work would be refused for its price."""
+    """Raise GateClosedError if the price of the review would be refused."""
     reviewer = item.reviewer
     if reviewer is not None and item.wants_review:
         item.wave.spending.require_price(
@@ -107,9 +103,9 @@ def _check_reviewers_price(item: ItemRun) -> None:
 def abandoned(item: ItemRun) -> ItemOutcome:
     """The outcome of an item whose backend still works although the wave was stopped."""
     wave = item.wave
-    reason = f"{wave.gates.stop.cause}; its backend did not come back in time"
+    reason = f"{wave.gates.stop.cause}; its backend did not end in time"
     begun = item.started
-    known = [*item.attempts]  # a copy: the abandoned thread may still add to its own
+    known = [*item.attempts]  # a copy, because the abandoned thread may still add to its own list
     if known and is_unproven(known[-1]):
         known[-1] = replace(known[-1], verdict=Verdict.HALTED, reason=reason)
     elif begun is None or begun[1] <= max((one.number for one in known), default=0):
@@ -121,7 +117,7 @@ def abandoned(item: ItemRun) -> ItemOutcome:
 
 
 def stopped_verdict(stopped: GateClosedError | InterruptedWaveError) -> Verdict:
-    """The verdict of an item that a gate or a signal did not let go on."""
+    """The verdict of an item that a closed gate or a signal stopped."""
     if isinstance(stopped, GateClosedError) and stopped.gate == CEILING:
         return Verdict.OVER_BUDGET
     return Verdict.HALTED

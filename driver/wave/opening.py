@@ -1,4 +1,4 @@
-"""Make what a wave needs before its first item, and remove all of it after its last."""
+"""Creates the resources of a wave before its first item, and removes them after its last."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from tools.settings.load import Settings
 _TEMPORARY_STATE = "state"  # in the run folder, for a wave without a state folder
 
 
-def first_lines(wave: Wave) -> Iterator[str]:
-    """The banner: items and backend, how to stop the wave, the folder to look in, and each base."""
+def banner(wave: Wave) -> Iterator[str]:
+    """The banner: items and backend, the way to stop the wave, the output folder, and each base."""
     caps = wave.driver.probe_capabilities()
     items = counted(len(wave.plan), "item")
     tier = caps.recommended_verification_tier
     stop = ""
     if wave.gates.state_dir is not None:
         stop = f"; or anywhere: {halt_command(wave.gates.state_dir, 'set', 'REASON')}"
-    told = f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
-    yield f"{told}; to stop it, press Ctrl-C here{stop}"
+    title = f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    yield f"{title}; to stop it, press Ctrl-C here{stop}"
     if wave.reviewer and any(item.wants_review for item in wave.items):
         model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
-        yield f"what needs a review is read by backend {wave.reviewer.driver.name}{model}"
+        yield f"reviews are made by backend {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
     for repository in (context.repository for context in wave.repositories.values()):
         where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
@@ -59,20 +59,20 @@ def first_lines(wave: Wave) -> Iterator[str]:
 
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
-    """The wave with everything it needs made, and all of it removed afterwards."""
+    """The wave with all its resources, which are removed afterwards."""
     plan, wave_id, stop = checked_plan(request, manifest), manifest.wave_id, request.options.stop
     reviewing, by_phase = reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _admitted(request, plan.settings)
     side = SideProcesses.ending_with(stop, drivers, plan.settings.limits.halt_push_s)
     with contextlib.ExitStack() as cleanup:
-        with _trouble_told():
+        with _errors_described():
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, wave_id))
             state_dir = request.state_dir or run_dir / _TEMPORARY_STATE
             api = _open_store(request, state_dir, cleanup)
             log = _open_log(request, plan, wave_id, api, cleanup)
-            books = _spending(request, wave_id, api, gates, plan, drivers)
-            spending = cleanup.enter_context(books)
+            ledger = _spending(request, wave_id, api, gates, plan, drivers)
+            spending = cleanup.enter_context(ledger)
             mark, ours = run_mark(run_dir, wave_id), _own_paths(request)
             opener = RepositoryOpener(plan.items, plan.settings, side, mark, ours, plan.target)
             contexts = opener.open(cleanup)
@@ -102,7 +102,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
 
 def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
     folders = [one.folder for one in wave.repositories.values()]
-    # From this note the next run learns what to clear up if this one dies.
+    # If this run dies, the next run learns from this note which folders to clear up.
     cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders))
     cleanup.callback(wave.baselines.close)
     take_snapshot(wave)
@@ -110,12 +110,12 @@ def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
     others = [wave.reviewer] if wave.reviewer else []
     for driver in {wave.driver, *(one.driver for one in (*others, *wave.phase_backends.values()))}:
         driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
-    for line in first_lines(wave):
+    for line in banner(wave):
         wave.recorder.say(line)
 
 
 def _admitted(request: WaveRequest, settings: Settings) -> Admission:
-    """The gates of the wave, asked once before anything is made."""
+    """The gates of the wave, checked once before anything is created."""
     gates = _open_gates(request, settings)
     gates.check()
     if request.state_dir is not None:
@@ -124,8 +124,8 @@ def _admitted(request: WaveRequest, settings: Settings) -> Admission:
 
 
 @contextlib.contextmanager
-def _trouble_told() -> Iterator[None]:
-    """A full disk, a folder without rights: one sentence, and no wave."""
+def _errors_described() -> Iterator[None]:
+    """An OSError, such as a full disk or missing rights, becomes a CannotRunError."""
     try:
         yield
     except OSError as trouble:
@@ -139,7 +139,7 @@ def _open_gates(request: WaveRequest, settings: Settings) -> Admission:
 def _reviewer(
     request: WaveRequest, settings: Settings, gates: Admission, own: AgentDriver | None
 ) -> AssignedBackend:
-    """The backend that reviews: `own`, with gates of its own, else the one that builds."""
+    """The reviewer's backend: `own`, with its own gates, else the builder's backend."""
     driver = own or request.driver
     own_gates = gates if own is None else _open_gates(request, settings)
     return AssignedBackend(driver, own_gates, driver.resolve_model(ROLE_VERIFY) or None)
@@ -148,7 +148,7 @@ def _reviewer(
 def _phase_backends(
     request: WaveRequest, settings: Settings, drivers: Mapping[str, AgentDriver]
 ) -> dict[str, AssignedBackend]:
-    """The backends that phases bring along, each with gates of its own."""
+    """The backends of phases, each with its own gates."""
     return {
         key: AssignedBackend(driver, _open_gates(request, settings))
         for key, driver in drivers.items()
@@ -156,7 +156,7 @@ def _phase_backends(
 
 
 def _open_store(request: WaveRequest, state_dir: Path, cleanup: contextlib.ExitStack) -> StateAPI:
-    """The store of the wave; raises CannotRunError if it lacks what an anchor names."""
+    """The store of the wave. Raises CannotRunError if it lacks a state that an anchor names."""
     api = cleanup.enter_context(StateAPI(state_dir / STATE_DB_FILENAME))
     if request.state_dir is not None:
         check_kept(api.store, request.state_dir)
@@ -171,7 +171,7 @@ def _spending(
     plan: Plan,
     drivers: Sequence[AgentDriver],
 ) -> contextlib.AbstractContextManager[Spending]:
-    """The wave's ledger; without a state folder nothing is kept and no ceiling is asked."""
+    """The wave's ledger. Without a state folder nothing is stored and no ceiling is checked."""
     settings = plan.settings
     phases = [phase for planned in plan.items for phase in planned.pipeline.phases]
     backends = [settings.backend, *(phase.backend for phase in phases if phase.backend)]
@@ -184,7 +184,7 @@ def _spending(
 def _open_log(
     request: WaveRequest, plan: Plan, wave_id: str, api: StateAPI, cleanup: contextlib.ExitStack
 ) -> EventLog:
-    """The wave's events, with leases of this run or those that the caller holds."""
+    """The wave's event log, with leases of this run or of its caller."""
     leases = request.options.leases
     if request.state_dir is None or leases is None:
         if request.state_dir is not None:
@@ -196,8 +196,8 @@ def _open_log(
 
 @contextlib.contextmanager
 def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
-    """The folder for what agents and tests print; without a state folder it goes with the wave,
-    unless unshipped work lies in it."""
+    """The folder for the output of agents and tests. Without a state folder it is removed after the
+    wave, unless it has unshipped work."""
     if state_dir is not None:
         folder = state_dir / "runs" / safe_slug(wave_id)
         folder.mkdir(parents=True, exist_ok=True)
@@ -213,7 +213,7 @@ def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
 
 
 def _own_paths(request: WaveRequest) -> tuple[Path, ...]:
-    """The paths that Tidegate writes while the wave runs, and that people write at any time."""
+    """The paths that Tidegate or its users write during a wave."""
     recording = request.options.recording
     found = (request.state_dir, recording.path if recording else None, *request.options.own_paths)
     return tuple(path for path in found if path is not None)

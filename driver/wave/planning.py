@@ -1,4 +1,4 @@
-"""A wave before anything is made for it: what is asked for, and whether it can be done at all."""
+"""The plan of a wave before it creates anything, and the checks that it can run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tools.settings.load import load as load_settings
 
 @dataclass(frozen=True)
 class WaveRequest:
-    """The request of a wave. `state_dir` None keeps no journal and asks no gate."""
+    """The request of a wave. With `state_dir` None there is no journal and no gate."""
 
     driver: AgentDriver
     manifest: Mapping[str, Any]
@@ -41,16 +41,14 @@ class WaveRequest:
 
 
 def wave_id_of(manifest: object) -> str:
-    """The name that a manifest gives its wave, else a new one."""
+    """The wave id of the manifest, else a new id."""
     named = manifest.get("wave_id") if isinstance(manifest, Mapping) else None
     return str(named or uuid.uuid4())
 
 
 def check(request: WaveRequest, *, dry: bool = False) -> Plan:
-    """Plans the wave and raises what would keep it from its first item; makes and changes nothing.
-
-    A dry run needs neither a ready backend, nor leave to spend, nor a usable state folder.
-    """
+    """Plans the wave, and raises for any problem that would stop it; changes nothing. A dry run
+    needs no ready backend, no open gate and no usable state folder."""
     plan = plan_of(request, parse_manifest(request.manifest, new_wave_id=lambda: "not-begun"))
     if not dry:
         require(startable(request, plan))
@@ -68,7 +66,7 @@ def check(request: WaveRequest, *, dry: bool = False) -> Plan:
 
 
 def startable(request: WaveRequest, plan: Plan) -> Iterator[CheckResult]:
-    """Checks that agents can work, and that their work can be shipped as the request says."""
+    """Checks that agents can work, and that their work can be shipped as requested."""
     ship, shipping = plan.settings.ship, request.shipping
     for top in plan.tops:
         yield from target_checks(top, plan.survey, ship, plan.target)
@@ -78,10 +76,8 @@ def startable(request: WaveRequest, plan: Plan) -> Iterator[CheckResult]:
 
 
 def checked_plan(request: WaveRequest, manifest: Manifest) -> Plan:
-    """Returns the plan that the caller has checked if it is of these items, else checks a new one.
-
-    Keys that Tidegate does not know may differ: a claim changes them in the tracker.
-    """
+    """Returns the plan that the caller has checked if it has these items, else a new checked plan.
+    Unknown keys may differ: a claim changes them in the tracker."""
     checked = request.options.plan
     if checked is not None and len(checked.items) == len(manifest.items):
         pairs = list(zip(checked.items, manifest.items, strict=True))
@@ -94,7 +90,7 @@ def checked_plan(request: WaveRequest, manifest: Manifest) -> Plan:
 
 
 def plan_of(request: WaveRequest, manifest: Manifest) -> Plan:
-    """The pre-flight: raises PreflightError, InputError and CannotRunError."""
+    """The pre-flight. Raises PreflightError, InputError and CannotRunError."""
     options, shipping = request.options, request.shipping
     base_dir = (options.repo or Path(shipping.expect_top or Path.cwd())).resolve()
     settings = options.settings or load_settings(project=base_dir)
@@ -107,10 +103,8 @@ def plan_of(request: WaveRequest, manifest: Manifest) -> Plan:
 
 
 def reviewing_driver(plan: Plan) -> AgentDriver | None:
-    """The reviewer's own backend; None where it has none, or where nothing is to be reviewed.
-
-    Raises CannotRunError when it is not ready: before anything is built that nobody could read.
-    """
+    """The reviewer's own backend; None if it has none, or if no item needs a review. Raises
+    CannotRunError if it is not ready, before an item is built that it could not review."""
     mode = plan.settings.review.mode
     if not any(is_required(required=p.policy.require_review, mode=mode) for p in plan.items):
         return None

@@ -1,4 +1,4 @@
-"""Everything that can be wrong before anything is spent: homes, names, overlap, the git guard."""
+"""Checks before a wave costs anything: folders, names, overlaps, the git guard."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from tools.settings.schema import ShipSettings
 
 
 class PreflightError(InputError):
-    """`abort_reason` is a word of the report's vocabulary, `details` its further keys."""
+    """A failed pre-flight. `abort_reason` is a word of the report, `details` are more of
+    its keys."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ def preflight(
     base_dir: Path,
     survey: RepositoryInfo,
 ) -> tuple[Planned, ...]:
-    """The manifest's items with their homes, files and policies. Raises PreflightError."""
+    """The manifest's items with their folders, files and policies. Raises PreflightError."""
     _check_repo_fields(manifest, shipping)
     default = Path(shipping.expect_top) if shipping.expect_top else base_dir
     homes = [_home(item, default, survey) for item in manifest.items]
@@ -71,9 +72,10 @@ def preflight(
     )
 
 
-def check_ready(driver: AgentDriver, said: Callable[[str], str] = str) -> None:
-    """Raise PreflightError (exit 4) when the backend cannot run here; `said` words its problems."""
-    problems = [said(problem) for problem in driver.readiness_problems()]
+def check_ready(driver: AgentDriver, worded: Callable[[str], str] = str) -> None:
+    """Raise PreflightError (exit 4) if the backend cannot run here; `worded` rewrites its
+    problems."""
+    problems = [worded(problem) for problem in driver.readiness_problems()]
     if problems:
         error = PreflightError("backend_not_ready", problems)
         error.exit_code = ExitCode.CANNOT_RUN_HERE
@@ -83,7 +85,7 @@ def check_ready(driver: AgentDriver, said: Callable[[str], str] = str) -> None:
 def target_checks(
     top: Path, survey: RepositoryInfo, ship: ShipSettings, target: str | None
 ) -> Iterator[CheckResult]:
-    """Checks that the branch to start from exists; without a named one there is no check."""
+    """Checks that the branch to start from exists; without a named branch there is no check."""
     if target is not None:
         yield tried("target", lambda: survey.check_target(top, ship.remote, target), target)
 
@@ -91,16 +93,17 @@ def target_checks(
 def shipping_checks(
     top: Path, survey: RepositoryInfo, ship: ShipSettings, shipping: Shipping
 ) -> Iterator[CheckResult]:
-    """Checks that the repository can take commits and a branch, signed where it asks for that."""
+    """Checks that the repository can store commits and a branch, signed if the settings
+    require it."""
     if shipping.is_wanted:
         onto_target = shipping.onto_target
         keep = partial(survey.check_keeping, top, ship.remote, onto_target=onto_target)
         yield tried("shipping", keep, f"{top} can take commits and branches")
-        yield tried("signing", lambda: survey.check_signing(top, ship.sign), "nothing to mend")
+        yield tried("signing", lambda: survey.check_signing(top, ship.sign), "nothing to repair")
 
 
 def check_integration(commands: Sequence[str | tuple[str, ...]]) -> None:
-    """Raise PreflightError for commands of `[verify] integration` that could hide red."""
+    """Raise PreflightError for commands of `[verify] integration` that could hide a red test."""
     problems = [
         f"[verify] integration: `{command_text(command)}`: {problem}"
         for command in commands
@@ -137,7 +140,7 @@ def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
     if shipping.onto_target:
         raise PreflightError(
             "git_toplevel_missing_or_empty",
-            "expectTopLevel is missing or empty: name the repository that may be shipped to",
+            "expectTopLevel is missing or empty: name the repository to ship to",
         )
 
 
@@ -215,7 +218,7 @@ def _check_links(
     ]
     problems += [
         f"item {item.slug!r}: {path.path} belongs to {nested}, a repository of its own (a"
-        " submodule?): make it an item of that one"
+        " submodule?): make it an item of that repository"
         for item, home, paths in zip(items, homes, owned, strict=True)
         for path in paths
         if home.top and (nested := nested_repository(home.top, path.path))
@@ -246,7 +249,7 @@ def _check_overlap(items: Sequence[WorkItem], homes: Sequence[Home]) -> None:
 
 
 def _comparable(item: WorkItem, home: Home, several_folders: bool) -> tuple[OwnedPath, ...]:
-    # Folders worked on in place may hold one another, so only whole paths can be compared.
+    # Folders used in place may contain each other, so only whole paths can be compared.
     if home.top or not several_folders:
         return tuple(parse_owned(entry, home.work_dir) for entry in item.owns_files)
     whole = home.folder.relative_to(home.folder.anchor).as_posix()

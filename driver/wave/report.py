@@ -1,7 +1,5 @@
-"""A wave's result as data, and as the JSON that callers of the source know. Pure.
-
-Every key is always there. `None` means unknown or not applicable; it never stands for zero.
-"""
+"""A wave's result as data, and as the JSON that callers of the source know. Pure. Every key is
+always present. `None` means unknown or not applicable, never zero."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ from state_store.documents.errors import ExitCode
 
 @dataclass(frozen=True, slots=True)
 class ItemReport:
-    """The report of an item. `commit` is set if it was shipped, `published` is its tree if this run
-    has shipped it, `saved_work` is set if a patch was kept."""
+    """The report of an item. `commit` is set if it was shipped. `published` is its tree if this run
+    shipped it. `saved_work` is set if a patch was saved."""
 
     planned: Planned
     outcome: ItemOutcome
@@ -46,7 +44,7 @@ class ItemReport:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The commit that a repository's items started from; `branch` None where HEAD was detached."""
+    """The commit that a repository's items started from; `branch` is None for a detached HEAD."""
 
     repo: str
     commit: str
@@ -55,7 +53,7 @@ class Base:
 
 @dataclass(frozen=True)
 class WaveReport:
-    """All that is known at the end. `shipments` is None when no ship was asked for."""
+    """All facts at the end of a wave. `shipments` is None if nothing was to be shipped."""
 
     wave_id: str
     items: tuple[ItemReport, ...] = ()
@@ -80,7 +78,7 @@ class WaveReport:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of a program: 0 only if everything asked for was done."""
+        """The exit code of a program: 0 only if everything requested was done."""
         if self.abort_exit is not None:
             return self.abort_exit
         shipping = self.shipments is not None
@@ -88,13 +86,13 @@ class WaveReport:
         if left:
             others_only = all(outcome.verdict in NOT_AT_FAULT for outcome in left)
             return ExitCode.STOPPED_BY_POLICY if others_only else ExitCode.NOT_ALL_SHIPPED
-        # A request that was asked for, and not made, is something not done.
+        # A pull request that could not be made is unfinished work.
         made = all(proposed.made for proposed in self.proposed)
         return ExitCode.DONE if made else ExitCode.NOT_ALL_SHIPPED
 
 
 def is_done(item: ItemReport, *, shipping: bool) -> bool:
-    """True if all that was asked for an item is done; `shipping` is true if work was to ship."""
+    """True if everything requested for an item is done; `shipping` is true if work was to ship."""
     verified = item.outcome.verdict is Verdict.VERIFIED
     return bool(item.commit) or (verified and not (shipping and item.outcome.publish))
 
@@ -189,7 +187,7 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
 
 
 def _phases(item: ItemReport) -> tuple[PhaseReceipt, ...]:
-    """The receipt of each phase; the last is that of its shipment, together with the others."""
+    """The receipt of each phase; the last receipt is of its shipment in the batch."""
     outcome, pipeline = item.outcome, item.planned.pipeline
     publish = next((phase for phase in pipeline.steps if phase.kind == PUBLISH), None)
     if not item.commit or publish is None:
@@ -226,7 +224,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 
 
 def _tokens(report: WaveReport) -> dict[str, Any]:
-    """Tokens by phase; from the items if no ledger was kept."""
+    """Tokens by phase; computed from the items without a ledger."""
     uses = report.uses if report.uses is not None else uses_of(i.outcome for i in report.items)
     kept = {"ledgered": report.spending is not None, "recorded": report.recorded}
     return {**token_totals(uses), **kept}
@@ -260,7 +258,7 @@ _COUNTED = ("buildIn", "buildOut", "verifyIn", "verifyOut", "repairIn", "repairO
 
 
 def result_to_report(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The short form that ledgers read, from a dict of `run_wave`."""
+    """The short form for ledgers, from a dict of `run_wave`."""
     tokens = result.get("tokens") or {}
     return {
         "tokens": {**dict.fromkeys((*_COUNTED, "totalOut"), 0), **tokens},

@@ -1,4 +1,4 @@
-"""Opens the repositories and folders that a wave works on, and prepares workspaces in them."""
+"""Opens the repositories and folders of a wave, and prepares workspaces in them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
 from tools.settings.load import Settings
 
-_FEW_FILES = 3000  # a further checkout of more takes longer than what it saves
+_FEW_FILES = 3000  # with more files, an extra checkout takes longer than it saves
 
 
 @dataclass(frozen=True, slots=True)
 class SideProcesses:
-    """The processes of a wave besides agents and tests: set-ups, and talks with a remote."""
+    """The processes of a wave other than agents and tests: set-ups, and connections to a remote."""
 
     setups: Processes = field(default_factory=Processes)
     talks: Processes = field(default_factory=Processes)
@@ -56,9 +56,9 @@ class SideProcesses:
     def ending_with(
         cls, stop: CancellationToken, drivers: Sequence[AgentDriver], push_patience_s: float
     ) -> SideProcesses:
-        """All of it, and what runs in `drivers`, ends when the wave is to end. A halt lets a push
-        go on for a while that was begun: what is sent cannot be recalled, and half sent nobody
-        knows whether it arrived."""
+        """The side processes of a wave; they and the processes of `drivers` end when the wave
+        stops. A halt lets a started push continue for `push_patience_s` seconds: after a cut-off
+        push, nobody could know whether it arrived."""
         side = cls()
         stop.on_set(side.setups.cancel)
         stop.on_set_patiently(side.talks.cancel, push_patience_s)
@@ -69,9 +69,9 @@ class SideProcesses:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOpener:
-    """Makes the repository contexts of a wave. `mark` is what all processes of the run bear;
-    changes of the user's checkout in or below `ours` are nobody's fault; `target` is the branch to
-    start from and to ship for, None for the one checked out."""
+    """Makes the repository contexts of a wave. `mark` is in the environment of all processes of the
+    run. Changes in or below the paths `ours` are attributed to no item. `target` is the branch to
+    start from and ship to, None for the checked-out branch."""
 
     plan: Sequence[Planned]
     settings: Settings
@@ -81,10 +81,8 @@ class RepositoryOpener:
     target: str | None = None
 
     def open(self, cleanup: contextlib.ExitStack) -> dict[str, RepositoryContext]:
-        """A context for each home, by its key; `cleanup` closes and removes it.
-
-        Raises CannotRunError where no workspaces can be made.
-        """
+        """A context for each repository or folder, by its key; `cleanup` closes and removes it.
+        Raises CannotRunError if no workspaces can be made."""
         contexts: dict[str, RepositoryContext] = {}
         for home in {planned.home.key: planned.home for planned in self.plan}.values():
             context: RepositoryContext = (
@@ -123,7 +121,7 @@ class RepositoryOpener:
     def _started_from(
         self, repository: Repository, git: PrivateGit, cleanup: contextlib.ExitStack
     ) -> tuple[Repository, Remote | None]:
-        """The repository as seen from the branch that is worked for, and where that is pushed."""
+        """The repository at the target branch, and the remote that this branch is pushed to."""
         environ, target = self.settings.environ, self.target
         seen = replace(repository, branch=target) if target else repository
         remote = find_remote(seen, environ, self.settings.ship.remote, self.side.talks)
@@ -154,7 +152,7 @@ class RepositoryOpener:
         return {name for name in called if "/" not in name or Path(name).is_absolute()}
 
     def _may_install(self) -> bool:
-        """True if our own commands may change what is installed outside all repositories."""
+        """True if Tidegate's own commands may change installed files outside all repositories."""
         tests = (command_text(planned.item.test_command) for planned in self.plan)
         return bool(self.settings.workspace.setup) or any("install" in test for test in tests)
 
@@ -165,7 +163,7 @@ def parallel_tests(settings: Settings) -> int:
 
 
 def _trees_for(settings: Settings, files: int) -> int:
-    """The number of test checkouts: one more than tests at once is made ready while they
-    run, where that costs little and tests are not to be alone."""
+    """The number of test checkouts. It is one more than the number of concurrent tests if a
+    checkout is cheap: the next one is prepared while tests run."""
     tests, prepared = parallel_tests(settings), settings.workspace.setup or settings.workspace.copy
     return tests + (tests > 1 and not prepared and files <= _FEW_FILES)

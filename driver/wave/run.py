@@ -1,4 +1,4 @@
-"""The wave engine: every item through its own line, then together onto a branch."""
+"""The wave engine: runs every item through its pipeline, then ships the verified items."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HALT_LOOK_S = 0.1
 
 
 def run(request: WaveRequest) -> WaveReport:
-    """Bring every item to a verdict, then ship what is verified. Input errors become a report."""
+    """Bring every item to a verdict, then ship the verified work. Input errors become a report."""
     wave_id = wave_id_of(request.manifest)
     try:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
@@ -61,7 +61,7 @@ def _run_items(wave: Wave, states: Mapping[str, ResumeState]) -> list[ItemOutcom
 
 
 def _make_ready_to_push(wave: Wave) -> None:
-    """Start what the ship would have to wait for, while agents are at work."""
+    """Start the processes that a push needs while agents work, so that the ship need not wait."""
     for context in wave.repositories.values() if wave.shipping.is_wanted else ():
         if context.remote is not None:
             context.remote.processes.make_ready()
@@ -70,8 +70,9 @@ def _make_ready_to_push(wave: Wave) -> None:
 def _ship_all(
     wave: Wave, outcomes: Sequence[ItemOutcome], states: Mapping[str, ResumeState]
 ) -> dict[str, Shipment] | None:
-    """A shipment for each repository with verified items, or whose checkout somebody changed, and
-    for each that an earlier run had left open; None when no ship was asked for."""
+    """The shipments by repository; None if nothing was to be shipped. A repository has a shipment
+    if it has verified items, if its checkout was changed, or if an earlier run left its publication
+    open."""
     if not wave.shipping.is_wanted:
         return None
     shipments: dict[str, Shipment] = {}
@@ -86,7 +87,7 @@ def _ship_all(
         if shipment is not None:
             shipments[key] = shipment
     made, found = earlier_shipments(states.values())
-    # Where nothing new was shipped, people look for what was.
+    # If nothing new was shipped, the report names the earlier shipments.
     return shipments | made or found
 
 

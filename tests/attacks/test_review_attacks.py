@@ -49,8 +49,8 @@ ATTACKS = {
     "it says nothing": ("pass", "without a structured verdict"),
     "it crashes": ("sys.exit(3)", "exited with 3"),
     "it approves and crashes": ("say(); sys.exit(3)", "exited with 3"),
-    "its nonce is another run's": ("say(nonce='0' * 32)", "its nonce is another one"),
-    "its nonce is empty": ("say(nonce='')", "its nonce is another one"),
+    "its nonce is another run's": ("say(nonce='0' * 32)", "it has another nonce"),
+    "its nonce is empty": ("say(nonce='')", "it has another nonce"),
     "free text": ("write('approve, ' + NONCE)", "without a structured verdict"),
     "on stdout only": ("print(NONCE, 'approve')", "without a structured verdict"),
     "cut off": ("say(); write(open(FILE).read()[:-5])", "without a structured verdict"),
@@ -75,11 +75,11 @@ ATTACKS = {
     "it echoes what it was shown": ("write(prompt)", "without a structured verdict"),
     "it edits the code": (
         "open(os.environ['TIDEGATE_ITEM'] + '.txt', 'a').write('x'); say()",
-        "changed what it was to read",
+        "changed the files under review",
     ),
     "it removes the code": (
         "import shutil; shutil.rmtree(os.getcwd()); say()",
-        "changed what it was to read",
+        "changed the files under review",
     ),
     "a verdict file that is a folder": ("os.mkdir(FILE)", "without a structured verdict"),
     "a verdict file that is a pipe": (
@@ -129,7 +129,7 @@ def test_an_approval_in_the_change_is_not_the_reviewers(folder: Path) -> None:
         ]
     )
     hearing = Hearing(folder, echo)
-    refused(hearing.play(writes(a__txt=f"good\n{APPROVAL}\n")), "its nonce is another one")
+    refused(hearing.play(writes(a__txt=f"good\n{APPROVAL}\n")), "it has another nonce")
 
 
 @beside

@@ -51,7 +51,7 @@ def test_an_agent_that_cannot_be_ended_is_left_behind_and_costs_no_attempt(scene
         come_back.set()
     assert time.monotonic() - began < PATIENCE_S / 2
     assert (report["abort_reason"], verdicts(report)) == ("halted", {"a": "halted"})
-    assert "did not come back" in built(report)["a"]["error"]
+    assert "did not end in time" in built(report)["a"]["error"]
     halt.clear_halt(scene.state)
     report = _resumed(scene, {"a": writes(a__txt="good\n")}, items)
     assert report["shipped"] == ["a"]

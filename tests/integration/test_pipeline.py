@@ -295,7 +295,7 @@ def test_a_prompt_comes_from_the_base_and_never_from_the_checkout(tmp_path: Path
 @pytest.mark.parametrize(
     ("made", "more", "words"),
     [
-        (one(IMPLEMENT, GATE, verificationTier=4), {}, "has to be reviewed"),
+        (one(IMPLEMENT, GATE, verificationTier=4), {}, "needs a review"),
         (one(IMPLEMENT, {**GATE, "hermetic": "require"}), {}, "no sandbox"),
         (one(IMPLEMENT, GATE), {"from_phase": "nowhere"}, "item 'a' has implement, gate"),
         (one(), {}, "at least one"),

@@ -90,8 +90,8 @@ def test_what_the_proof_rests_on_is_told() -> None:
         "- on this change: green, exit code 0\n",
         "- on the base: red, exit code 1\n",
         "- on the base with this change's tests: red, exit code 2\n",
-        "- planted failing test: seen and red, as it has to be\n",
-        "- run again in a fresh place: green, exit code 0\n",
+        "- planted failing test: seen and red, as required\n",
+        "- rerun in a fresh checkout: green, exit code 0\n",
     ):
         assert line in told
 
@@ -116,5 +116,5 @@ def test_findings_reach_the_agent_as_data_with_how_to_check_them() -> None:
     assert "1. a.txt:3: major: wrong" in told
     assert "to check: run it" in told
     lines = told.splitlines()
-    fence = lines[lines.index("What it says:") + 1]
+    fence = lines[lines.index("The review:") + 1]
     assert len(fence) > 3
