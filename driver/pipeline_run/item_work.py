@@ -23,7 +23,7 @@ from driver.domain.results import BUILD, REPAIR, Attempt, Verdict
 from driver.domain.reviews import Review, ReviewWord
 from driver.pipeline import position
 from driver.pipeline.definition import Phase
-from driver.pipeline_run.phase_prompt import mending_prompt
+from driver.pipeline_run.phase_prompt import repair_prompt_for
 from driver.pipeline_run.step_log import Started, StepLog
 from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
@@ -67,7 +67,7 @@ class PipelineRun:
 
     def repair(self) -> None:
         """Ask the first agent again, with what is wrong in its prompt."""
-        prompt = mending_prompt(self.item, self.last)
+        prompt = repair_prompt_for(self.item, self.last)
         self.work(self.pipeline.first_agent, REPAIR, prompt, REPAIRER)
 
     def work(self, phase: Phase, shown: str, prompt: str, role: str) -> None:

@@ -34,7 +34,7 @@ def phase_prompt(
     return own_prompt(phase.name, told)
 
 
-def mending_prompt(item: ItemRun, work: Attempt) -> str:
+def repair_prompt_for(item: ItemRun, work: Attempt) -> str:
     """The first prompt and what is wrong with the work, as its test or the rules have it."""
     first = phase_prompt(item, item.pipeline.first_agent)
     return repair_prompt(first, item.spec, work, _diff(item, work))

@@ -405,7 +405,7 @@ def test_a_gate_that_cannot_be_asked_is_closed(sound: Project) -> None:
     before = hash_of(sound.home)
     done = sound.schedule()
     assert (done.code, done.report["phase"]) == (BY_POLICY, "gate_unavailable")
-    assert "cannot be asked" in done.said()
+    assert "cannot be checked" in done.said()
     assert hash_of(sound.home) == before
 
 
