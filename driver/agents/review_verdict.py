@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driver.backend_api.driver import WorkerResult
-from driver.backends.http.json_schema import shape_problem
+from driver.backend_api.json_schema import shape_problem
 from driver.domain.results import Verdict
 from driver.domain.reviews import Finding, Review, ReviewWord
 from driver.policy.judgement import Judgement

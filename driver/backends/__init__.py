@@ -1,1 +1,1 @@
-"""The adapters of all backends, one file each, and their registry."""
+"""The adapters of all backends, and their registry."""

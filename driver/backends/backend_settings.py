@@ -1,4 +1,4 @@
-"""The parts of a backend's settings that several adapters read alike, and their errors."""
+"""Reads the backend settings that several adapters share, and defines their errors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Environ = Mapping[str, str]
 
 
 class BackendConfigError(InputError, ValueError):
-    """A backend configuration that cannot be used."""
+    """A backend configuration is wrong."""
 
 
 def models_of(backend: BackendSettings) -> dict[str, str]:
-    """The models of the settings by role; `model` stands for every role without its own."""
+    """The models in the settings by role. `model` is the default of every role."""
     everywhere = dict.fromkeys(MODEL_ROLES, backend.model) if backend.model else {}
     return {**everywhere, **backend.models}
 
@@ -35,7 +35,7 @@ def local_options(backend: BackendSettings, environ: Environ) -> LocalOptions:
 
 
 def check_address(backend: BackendSettings) -> None:
-    """Raise BackendConfigError for a `base_url` to which nothing may be sent."""
+    """Raise BackendConfigError for a forbidden `base_url`."""
     if not backend.base_url:
         return
     try:
@@ -45,5 +45,5 @@ def check_address(backend: BackendSettings) -> None:
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """The values that are set; all others are left to the backend's own defaults."""
+    """The values that are not None; for all others the backend's defaults apply."""
     return {key: value for key, value in values.items() if value not in (None, ())}

@@ -1,4 +1,4 @@
-"""The backend for models behind Chat Completions: they see the owned files and answer with a patch.
+"""The backend for Chat Completions: the model sees the owned files and answers with a patch.
 
 Owns a dispatch from files to files; `dialogue` talks with the model.
 """
@@ -46,14 +46,14 @@ from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import process_environment
 from tools.settings.schema import BackendSettings
 
-# A name that callers of the source look up; the server itself is asked which formats it takes.
+# A name for callers of the original project. The server itself tells the formats that it takes.
 JSON_SCHEMA_CAPABLE = frozenset(
     {"gpt-4o", "gpt-4o-mini", "gpt-4-turbo", "gpt-4.1", "gpt-4.1-preview"}
 )
 
 __all__ = ["JSON_SCHEMA_CAPABLE", "WORKER_PATCH_SCHEMA", "CodexDriver"]
 
-_FAULT_RETRIES = 5  # of one request; its time and the gate bound them as well
+_FAULT_RETRIES = 5  # of one request; its time limit and the gate bound them too
 _REMEDIES = {
     FaultKind.BAD_KEY: "check the key in {key}",
     FaultKind.UNKNOWN_MODEL: "the server does not know the model {model!r}; set [backend] model",
@@ -64,7 +64,7 @@ Transport = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class CodexDriver(LocalDriver):
-    """Asks OpenAI, or another server of its protocol, for whole new contents of files."""
+    """Asks OpenAI, or another server with its protocol, for whole new files."""
 
     name = "codex"
     asks_base_url = True
@@ -87,12 +87,11 @@ class CodexDriver(LocalDriver):
         stall_s: float | None = None,
         tier: int = 2,
     ) -> None:
-        """`timeout_s` bounds one dispatch with all its requests and waits, `stall_s` one request,
-        which is then made once more. A `transport` of one's own takes a payload and gives the
-        server's document. `allow_unverified_models` is without effect: every model may be tried.
-        `proxies` are variables that may name a proxy. Without `environ` the key is read at each
-        call from this process's.
-        """
+        """`timeout_s` bounds a dispatch with all its requests and waits, `stall_s` one request,
+        which is then repeated once. A caller's `transport` takes a payload and returns the server's
+        document. `allow_unverified_models` has no effect: every model is allowed. `proxies` are
+        variables that may name a proxy. The default of `environ` is the environment of this process
+        at each call."""
         del allow_unverified_models
         retries = max(_FAULT_RETRIES, max_retries) if max_retries else 0
         super().__init__(environ=environ, timeout_s=timeout_s, stall_s=stall_s, retries=retries)
@@ -113,7 +112,7 @@ class CodexDriver(LocalDriver):
         self._heard_lock = threading.Lock()
 
     def probe_capabilities(self) -> DriverCapabilities:
-        """The abilities that the source names; nothing is contacted."""
+        """The abilities of the original project's backend. Does not use the network."""
         return DriverCapabilities(
             name=self.name,
             structured_output=True,
@@ -125,23 +124,23 @@ class CodexDriver(LocalDriver):
         )
 
     def readiness_problems(self) -> tuple[str, ...]:
-        """A sentence when the key's variable is not set or the address cannot be used."""
+        """The problem with the key's variable or the address, if any."""
         problem = None if self.transport else self.server.problem(self._environment())
         return () if problem is None else (problem,)
 
     def examine(self) -> tuple[CheckResult, ...]:
-        """Address, key and models, by the server's list of models."""
+        """Check address, key and models with the server's list of models."""
         if self.transport is not None:
             return super().examine()
         models = tuple(dict.fromkeys(map(self.resolve_model, MODEL_ROLES)))
         return examine_server(self.server, self._environment(), models)
 
     def get_tokens_spent(self) -> int | None:
-        """Tokens of all metered dispatches so far, None when that is none."""
+        """Tokens of all metered dispatches so far; None if there was none."""
         return self._meter.known or None
 
     def worker_status(self, worker_id: str) -> WorkerStatus:
-        """The state of a dispatch; a running one is stalled when silent for its whole time."""
+        """The state of a dispatch. It is stalled after silence for its whole time limit."""
         status = super().worker_status(worker_id)
         if status.state == WORKER_RUNNING:
             with self._heard_lock:
@@ -151,8 +150,8 @@ class CodexDriver(LocalDriver):
         return status
 
     def _answered(self, worker_id: str, tries: Tries) -> WorkerResult:
-        # Each request goes through the gate by itself, so that a fault late in a conversation does
-        # not pay for its beginning twice.
+        # Each request passes the gate by itself, so that a late fault does not repeat the whole
+        # conversation, which costs money.
         if self._cancelled.is_set():
             result = not_run(worker_id, FAILURE_CANCELLED, "cancelled before it started")
         else:
@@ -161,7 +160,7 @@ class CodexDriver(LocalDriver):
         return result
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Ask until there is a patch that may be written, then write it whole."""
+        """Ask until a valid patch comes, then write all of it."""
         if problems := self.readiness_problems():
             fault = ProviderFault(FaultKind.BAD_KEY, problems[0])
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, problems[0], fault)
@@ -213,7 +212,7 @@ class CodexDriver(LocalDriver):
         )
 
     def _written(self, request: WorkerRequest, work: Work) -> Work:
-        """`work` after its files are written, or the failure that kept them from it."""
+        """Write the files of `work`; returns it, or the failure of the write."""
         if work.failure or not work.files:
             return work
         if self._cancelled.is_set():
@@ -224,7 +223,7 @@ class CodexDriver(LocalDriver):
             return Work(failure=FAILURE_REFUSED, error=f"out-of-scope: {error}")
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             return Work(failure=FAILURE_AGENT, error=f"write_failed: {error}")
-        except OSError as error:  # a full disk is not the model's doing
+        except OSError as error:  # a full disk is not the model's fault
             return Work(failure=FAILURE_COULD_NOT_RUN, error=f"write_failed: {error}")
         return work
 
@@ -258,7 +257,7 @@ def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 def completion_options(backend: BackendSettings) -> dict[str, Any]:
     """The options of every backend behind Chat Completions."""
-    # A model on one's own machine may take as long as it likes for an answer that comes at once.
+    # A model on this machine may send its whole answer at the end, so silence has no limit.
     patience = None if backend.is_local else DEFAULT_STALL_S
     return {
         "timeout_s": backend.timeout_s,

@@ -35,11 +35,11 @@ PROGRAM = "claude"
 MODELS = {ROLE_WORKER: "haiku", ROLE_SETUP: "sonnet", ROLE_VERIFY: "haiku"}
 DEFAULT_MAX_TURNS = 50
 TOOLS = "Read,Write,Edit,Bash"
-TOOLS_OF_A_READER = "Read,Grep,Glob"  # a reviewer must not be able to change what it judges
+TOOLS_OF_A_READER = "Read,Grep,Glob"  # a reviewer must not change the work it judges
 _LOG_IN = "run claude once and log in, or set ANTHROPIC_API_KEY"
 
-# The CLI needs these, besides those of every child, to find its account and the network. IS_SANDBOX
-# is not here: with it the CLI drops its own refusal to run unguarded as root.
+# The CLI also needs these variables to find its account and the network. IS_SANDBOX is left out:
+# with it the CLI would run as root without permission checks.
 PARENT_NAMES = (
     "CLAUDE_CONFIG_DIR",
     "ANTHROPIC_API_KEY",
@@ -56,8 +56,8 @@ PARENT_NAMES = (
     "SSL_CERT_FILE",
 )
 
-# Left alone, a dead server keeps the CLI busy for up to 50 minutes; the wave waits better, because
-# it waits once for all its agents. One retry stays, so a hiccup does not cost a long session.
+# By default the CLI retries a dead server for up to 50 minutes. The wave waits better, because it
+# waits once for all its agents. One retry stays, so a short fault does not cost a long session.
 BOUNDS = {
     "CLAUDE_CODE_MAX_RETRIES": "1",
     "API_TIMEOUT_MS": "180000",
@@ -67,16 +67,16 @@ BOUNDS = {
 
 
 class ClaudeCodeDriver(CliDriver):
-    """Runs Claude Code once per dispatch; file edits inside the workspace are allowed."""
+    """Runs Claude Code once per dispatch. It may edit files in the workspace."""
 
     name = "claude-code"
     program = PROGRAM
     install = ("Claude Code", "@anthropic-ai/claude-code")
     parent_names = PARENT_NAMES
     accuracy = 0.99
-    notes = "claude -p; models without a known price are reckoned by the CLI like Opus"
+    notes = "claude -p; the CLI prices unknown models like Opus"
     offered = ("haiku", "sonnet", "opus")
-    first_signal = signal.SIGINT  # it then ends its running tool and often still tells its cost
+    first_signal = signal.SIGINT  # the CLI then ends its running tool and often reports its cost
 
     def __init__(
         self,
@@ -88,31 +88,31 @@ class ClaudeCodeDriver(CliDriver):
         tier: int = 1,
         **options: Unpack[LocalOptions],
     ) -> None:
-        """`program` is a name, a path or a whole argument prefix.
+        """`program` is a name, a path or an argument prefix.
 
         Raises InputError for `max_turns` below 1.
         """
-        if max_turns < 1:  # the CLI silently takes 0 for "no limit"
+        if max_turns < 1:  # the CLI takes 0 as "no limit"
             raise InputError(f"[backend] max_turns must be at least 1, not {max_turns}")
         models = {**MODELS, **(model_map or {})}
         super().__init__(models, extra_args=extra_args, program=program, tier=tier, **options)
         self._max_turns = max_turns
 
     def reports_cost(self) -> bool:
-        """True: every answer of the program has its own figure."""
+        """True: every answer of the program has its cost."""
         return True
 
     def login(self, ask: Ask) -> CheckResult:
-        """The login that `claude auth status` tells, without asking the provider."""
+        """Check the login with `claude auth status`, which does not contact the provider."""
         return login_of_claude(ask)
 
     def variables(self) -> Mapping[str, str]:
-        """The bounds on its own retries, where the user has set none."""
+        """The limits of the CLI's own retries, unless the user has set them."""
         own = child_environment(self.environ, self.env_names)
         return {name: value for name, value in BOUNDS.items() if name not in own}
 
     def read(self, request: WorkerRequest, finished: Finished, now: datetime) -> Reply:
-        """The reply in its stream of JSON."""
+        """Parse the JSON stream of the program."""
         del request
         return read_stream(printed_lines(finished), now)
 
@@ -143,9 +143,9 @@ def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def login_of_claude(ask: Ask) -> CheckResult:
-    """The check of the login, by `claude auth status`."""
+    """Check the login with `claude auth status`."""
     if not knows(ask, "auth", "status"):
-        return warned("login", "this version cannot tell", "install a current Claude Code")
+        return warned("login", "this version cannot check it", "install a current Claude Code")
     done = ask("auth", "status")
     status = object_in(done.stdout) or {}
     if done.exit_code == 0 and status.get("loggedIn") is True:

@@ -1,7 +1,7 @@
 """The backend that runs the agentic Codex program, `codex exec`, in the item's workspace.
 
-Owns its command line, its environment and its login; `codex_events` reads its output. The backend
-`codex` is another one: it asks a model over HTTP and writes the files itself.
+Owns its command line, its environment and its login; `codex_events` parses its output. The backend
+`codex` is different: it asks a model over HTTP and writes the files itself.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from tools.settings.schema import BackendSettings
 
 PROGRAM = "codex"
 PROVIDER = "tidegate"
-KEY_OF_THE_PROGRAM = "CODEX_API_KEY"  # the one name under which it takes a key for its own server
+KEY_OF_THE_PROGRAM = "CODEX_API_KEY"  # the only variable from which it takes a key
 
-# The program needs these, besides those of every child, to find its account and the network.
+# The program also needs these variables to find its account and the network.
 PARENT_NAMES = (
     "CODEX_HOME",
     KEY_OF_THE_PROGRAM,
@@ -51,27 +51,27 @@ PARENT_NAMES = (
     "SSL_CERT_FILE",
 )
 
-# Commands of the model see these. The program itself leaves out a variable whose name is that of a
-# key, also among those of the settings.
+# Commands of the model see these variables. The program itself removes variables that are named
+# like keys, even if the settings list them.
 _SEEN_BY_COMMANDS = (
     *("PATH", "HOME", "LANG", "LC_*", "TERM", "TMPDIR", "USER", "LOGNAME", "SHELL", "TIDEGATE_*"),
     *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE"),
 )
 
-# Left alone it asks a failing server up to 30 times; the wave waits better, because it waits once
-# for all its agents. Against a server that sends no headers only our own limits help.
+# By default it asks a failing server up to 30 times. The wave waits better, because it waits once
+# for all its agents. If a server sends no headers, only our own limits help.
 _PATIENCE = {"request_max_retries": 1, "stream_max_retries": 1, "stream_idle_timeout_ms": 180_000}
 
 
 class CodexCliDriver(CliDriver):
-    """Runs `codex exec` once per dispatch; its sandbox lets it write in the workspace only."""
+    """Runs `codex exec` once per dispatch. Its sandbox allows writes only in the workspace."""
 
     name = "codex-cli"
     program = PROGRAM
     install = ("Codex", "@openai/codex")
     parent_names = PARENT_NAMES
     accuracy = 0.97
-    notes = "codex exec in its own sandbox; the cost is reckoned from its tokens"
+    notes = "codex exec in its own sandbox; the cost is computed from its tokens"
     asks_base_url = True
 
     def __init__(
@@ -85,14 +85,14 @@ class CodexCliDriver(CliDriver):
         tier: int = 1,
         **options: Unpack[LocalOptions],
     ) -> None:
-        """`base_url` is a server that speaks Responses; the program's own account serves without.
-        `program` is as CliDriver takes it."""
+        """`base_url` is a server with the Responses API (default: the program's own account).
+        `program` is as in CliDriver."""
         models = {**CODEX_MODELS, **(model_map or {})}
         super().__init__(models, extra_args=extra_args, program=program, tier=tier, **options)
         self._base_url, self._key_name = base_url, api_key_env
 
     def key_problem(self) -> str | None:
-        """The sentence for a variable that the settings name and that is not set."""
+        """The error message if the variable named in the settings is not set."""
         if not self._key_name or self.environ.get(self._key_name):
             return None
         return (
@@ -101,22 +101,22 @@ class CodexCliDriver(CliDriver):
         )
 
     def variables(self) -> Mapping[str, str]:
-        """The key that the settings name, under the name that the program takes it by."""
+        """The key named in the settings, in the variable that the program reads."""
         if not self._key_name:
             return {}
         name = self._key_name if self._base_url else KEY_OF_THE_PROGRAM
         return {name: self.environ[self._key_name]}
 
     def login(self, ask: Ask) -> CheckResult | None:
-        """The login that `codex login status` tells; None where another server is asked."""
+        """Check the login with `codex login status`; None with another server."""
         has_key = bool(self._key_name or self.environ.get(KEY_OF_THE_PROGRAM))
         return None if self._base_url else login_of_codex(ask, has_key=has_key)
 
     def read(self, request: WorkerRequest, finished: Finished, now: datetime) -> Reply:
-        """The reply in its events, with the cost reckoned from its tokens."""
+        """Parse its events, and compute the cost from its tokens."""
         reply = read_events(printed_lines(finished), now)
         if not reply.finished and reply.fault is None:
-            # A run without an error in its events may have printed one on standard error.
+            # A run without an error event may have printed an error on standard error.
             reply = replace(reply, fault=fault_in(tail(finished.stderr), now))
         model, usage = request.model or self.resolve_model(request.role), reply.usage
         if usage.cost_usd is None:
@@ -126,7 +126,7 @@ class CodexCliDriver(CliDriver):
         return replace(reply, model=model, usage=usage, structured=structured)
 
     def arguments(self, request: WorkerRequest, folder: Path) -> tuple[str, ...]:
-        """The options of `codex exec`; the schema of an answer is a file in `folder`."""
+        """The options of `codex exec`. Writes the schema of the answer to a file in `folder`."""
         sandbox = "read-only" if request.role == ROLE_VERIFY else "workspace-write"
         settings = {
             **self._provider(),
@@ -162,10 +162,10 @@ class CodexCliDriver(CliDriver):
 
 
 def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    """The driver for `[backend]` of the settings. Raises InputError for what is missing."""
+    """The driver for `[backend]` of the settings. Raises InputError for a missing setting."""
     if backend.base_url and not (backend.model or backend.models):
-        raise InputError("codex-cli at [backend] base_url needs [backend] model, one it serves")
-    check_address(backend)  # a password in it would stand in the list of processes
+        raise InputError("codex-cli at [backend] base_url needs [backend] model, a model it serves")
+    check_address(backend)  # a password in it would show in the process list
     return CodexCliDriver(
         models_of(backend),
         base_url=backend.base_url,
@@ -177,11 +177,11 @@ def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def login_of_codex(ask: Ask, *, has_key: bool) -> CheckResult:
-    """The check of the login, by `codex login status`; with `has_key` the program is given one."""
+    """Check the login with `codex login status`, unless the program gets a key (`has_key`)."""
     if has_key:
         return passed("login", "by a key in the environment")
     if not knows(ask, "login", "status"):
-        return warned("login", "this version cannot tell", "install a current Codex CLI")
+        return warned("login", "this version cannot check it", "install a current Codex CLI")
     done = ask("login", "status")
     if done.exit_code == 0:
         return passed("login", reason_of(done))

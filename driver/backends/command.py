@@ -1,7 +1,7 @@
-"""The backend for any agent program: prompt on stdin, files changed in place, exit code at the end.
+"""The backend for any agent program that reads a prompt from stdin and edits files in place.
 
-Owns what such a program is given (variables, arguments, prompt and usage files) and how its usage
-file is read. `other_clis` reads the output of programs of known names.
+Passes variables, arguments, prompt file and usage file to the program, and reads the usage file.
+`other_clis` parses the output of known programs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from tools.settings.schema import BackendSettings
 
 LAST_LINES = 5
 
-# Words of a command that stand for values of one dispatch.
+# Placeholders in a command for values of a dispatch.
 PROMPT_FILE = "{prompt_file}"
 USAGE_FILE = "{usage_file}"
 OWNED_FILES = "{owned_files}"
@@ -60,7 +60,7 @@ MODEL = "{model}"
 
 
 class CommandDriver(LocalDriver):
-    """Runs the command given in the settings once per dispatch."""
+    """Runs the configured command once per dispatch."""
 
     name = "command"
 
@@ -73,15 +73,15 @@ class CommandDriver(LocalDriver):
         output: str | None = None,
         **options: Unpack[LocalOptions],
     ) -> None:
-        """`output` is a name of `other_clis.READERS` when the program's output tells its use and
-        its errors.
+        """`output` names a parser of `other_clis.READERS`, if the program's output reports use and
+        errors.
 
-        Raises InputError when the command is empty or lacks what its words or its reader need.
+        Raises InputError if the command is empty or lacks a needed part.
         """
         if not command:
             raise InputError("the command backend needs [backend] command, a list of arguments")
         if MODEL in command and not (models or {}).get(ROLE_WORKER):
-            raise InputError(f"[backend] command has {MODEL}: name one with [backend] model")
+            raise InputError(f"[backend] command has {MODEL}: name a model with [backend] model")
         if output == "aider" and USAGE_FILE not in command:
             raise InputError(f"[backend] command of aider needs --analytics-log {USAGE_FILE}")
         super().__init__(**options)
@@ -91,7 +91,7 @@ class CommandDriver(LocalDriver):
         self._read = READERS[output] if output else None
 
     def probe_capabilities(self) -> DriverCapabilities:
-        """Full access to the workspace; nothing is known of how well the program works."""
+        """Full access to the workspace; the quality of the work is unknown."""
         return DriverCapabilities(
             name=self.name,
             parallel_dispatch=True,
@@ -99,22 +99,22 @@ class CommandDriver(LocalDriver):
             worker_shell_access=True,
             recommended_verification_tier=self._tier,
             available_models=tuple(dict.fromkeys(self.model_map.values())),
-            notes="any program; usage is known where it writes the usage file or output is named",
+            notes="any program; usage is known if it writes the usage file or output is named",
         )
 
     def command_line(self) -> tuple[str, ...]:
-        """The command as the settings give it."""
+        """The configured command."""
         return self.command
 
     def readiness_problems(self) -> tuple[str, ...]:
-        """A sentence when the program is missing, or the one that `env` is to start."""
+        """The error message for a missing program, also for a program behind `env`."""
         programs = [self.command[0]]
         if Path(self.command[0]).name == "env":
             programs += islice((word for word in self.command[1:] if "=" not in word), 1)
         return tuple(self._missing(name) for name in programs if not self.find_program(name))
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Run the program once; its exit code, and its reader if it has one, decide."""
+        """Run the program once. Its exit code and, for a known program, its output decide."""
         program = self.find_program(self.command[0])
         if program is None:
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing(self.command[0]))
@@ -147,8 +147,8 @@ class CommandDriver(LocalDriver):
         return result
 
     def _arguments(self, variables: Mapping[str, str], owned_files: Sequence[str]) -> Iterator[str]:
-        """The words after the program. Only whole words are replaced, so that no brace of a script
-        is taken for one of ours."""
+        """The arguments of the program. Only whole arguments are placeholders, so braces in a
+        script stay unchanged."""
         values = {
             PROMPT_FILE: variables["TIDEGATE_PROMPT_FILE"],
             USAGE_FILE: variables["TIDEGATE_USAGE_FILE"],
@@ -170,7 +170,7 @@ class CommandDriver(LocalDriver):
         with _opened(usage_file) as file:
             lines = iter(partial(file.readline, MAX_USAGE_BYTES), "")
             reply = self._read(printed_lines(finished), lines)
-        if finished.ending is not Ending.EXITED:  # its use until then is the least of the whole
+        if finished.ending is not Ending.EXITED:  # the use so far is a lower bound
             return replace(reply, usage=with_least(Usage(), [reply.usage]))
         if not reply.started:
             return replace(reply, usage=NOTHING_SPENT)
@@ -197,22 +197,23 @@ def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def read_usage(path: Path) -> tuple[Usage, str]:
-    """The use that a program has written down, and a warning when that cannot be believed.
+    """The use in a program's usage file, and a warning if it is not credible.
 
-    An absent file is unknown use without a warning; a malformed one is unknown use, never zero.
+    A missing file means unknown use, without a warning. A malformed file means unknown use, never
+    zero.
     """
     try:
         return parse_usage(bytes_of(path, MAX_USAGE_BYTES)), ""
     except FileNotFoundError:
         return Usage(), ""
     except BadUsageError as error:
-        return error.known, f"the usage file cannot be used as a whole ({error})"
+        return error.known, f"a part of the usage file is invalid ({error})"
     except (OSError, ValueError) as error:
         return Usage(), f"the usage file cannot be used ({error}); usage is unknown"
 
 
 def _opened(path: Path) -> IO[str]:
-    """A usage file to read lines from; an empty one where there is no regular file."""
+    """Open a usage file for reading lines; an empty file if there is no regular file."""
     try:
         if stat.S_ISREG(path.lstat().st_mode):
             return path.open(encoding="utf-8", errors="replace")
@@ -222,8 +223,8 @@ def _opened(path: Path) -> IO[str]:
 
 
 def _used_up(finished: Finished) -> ProviderFault | None:
-    # Of an unknown program only this is read from its last lines: other words that look like a
-    # fault of its provider may be about its work.
+    # From the last lines of an unknown program only this is read: other text that looks like a
+    # provider's fault may be about its work.
     if finished.ending is not Ending.EXITED or finished.exit_code == 0:
         return None
     for printed in (finished.stderr, finished.stdout):

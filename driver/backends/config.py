@@ -1,4 +1,4 @@
-"""A backend's configuration as a dict or a JSON file: functions, shapes and errors of the source.
+"""Backend configuration as a dict or JSON file, with the original project's functions and errors.
 
 Our own programs build their backends from the settings, with `registry`.
 """
@@ -22,13 +22,13 @@ DEFAULT_PATH = Path("aesop.config.json")
 
 
 class BackendConfigTypeError(InputError, TypeError):
-    """A backend configuration of the wrong shape."""
+    """A backend configuration has the wrong type."""
 
 
 def load_backend_config(path: str | Path | None = None) -> dict[str, Any]:
-    """The backend section of a JSON file, with every key it has; absent means claude.
+    """The backend section of a JSON file, with all keys; claude if there is none.
 
-    Raises ValueError for unreadable, broken or incomplete content, TypeError for a wrong shape.
+    Raises ValueError for unreadable, broken or incomplete content, TypeError for a wrong type.
     """
     path = DEFAULT_PATH if path is None else Path(path)
     try:
@@ -47,7 +47,7 @@ def load_backend_config(path: str | Path | None = None) -> dict[str, Any]:
 def build_driver(
     config: Mapping[str, Any] | None = None, *, environ: Environ | None = None
 ) -> AgentDriver:
-    """The backend for a dict such as `load_backend_config` gives; nothing is contacted.
+    """The backend for a dict such as `load_backend_config` returns. Does not use the network.
 
     Raises ValueError for an unknown backend or a missing key.
     """
@@ -59,7 +59,7 @@ def build_driver(
 
 
 def describe_backend(config: Mapping[str, Any] | None = None) -> str:
-    """A line of ASCII for people; never raises for a backend that is unknown or cannot be built."""
+    """A line of ASCII for people, also for an unknown or unusable backend."""
     config = load_backend_config() if config is None else config
     name = config.get("backend", DEFAULT_BACKEND)
     if not isinstance(name, str) or name not in ADAPTERS:

@@ -1,4 +1,4 @@
-"""Adapts backends written elsewhere that only look like ours: five operations, read by fields."""
+"""Adapts foreign backends with the five operations that do not derive from AgentDriver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from driver.backend_api.driver import (
 
 
 class _ForeignDriver(AgentDriver):
-    """A backend that only looks like one: its five operations, and answers in our types."""
+    """Calls the five operations of a foreign backend, and converts its answers to our types."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -53,7 +53,7 @@ Ours = TypeVar("Ours")
 
 
 def as_ours(kind: type[Ours], theirs: Any) -> Ours:
-    """`theirs` if it is a `kind`, else a `kind` with what theirs has of its fields."""
+    """`theirs` if it is a `kind`, else a `kind` with the fields that theirs has."""
     if isinstance(theirs, kind):
         return theirs
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
@@ -61,5 +61,5 @@ def as_ours(kind: type[Ours], theirs: Any) -> Ours:
 
 
 def adapted(driver: Any) -> AgentDriver:
-    """`driver` itself, or, when it is no AgentDriver, one that asks its five operations."""
+    """`driver` if it is an AgentDriver, else an adapter of its five operations."""
     return driver if isinstance(driver, AgentDriver) else _ForeignDriver(driver)

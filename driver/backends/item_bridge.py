@@ -1,4 +1,4 @@
-"""Dispatches items that are plain dicts: the source's functions, for callers of their own.
+"""Dispatches items as plain dicts, for programs written for the original project.
 
 The engine itself dispatches with `driver.agents`.
 """
@@ -17,7 +17,7 @@ ROUTE_DRIVER = "driver"
 
 
 def build_manifest_item(driver: AgentDriver, item: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `item` with its model and the policy of the backend's tier as literal fields.
+    """A copy of `item` with its model and the policy of the backend's tier as fields.
 
     Raises ValueError, naming the backend, for a tier that has no policy.
     """
@@ -40,10 +40,10 @@ def build_manifest_item(driver: AgentDriver, item: Mapping[str, Any]) -> dict[st
 def dispatch_item(
     driver: AgentDriver, item: Mapping[str, Any], workdir: str | None = None
 ) -> dict[str, Any]:
-    """Run an agent on a plain item, then its test, in a folder as it is: no clone, no ship.
+    """Run an agent on a plain item, then its test, in an existing folder: no clone, no ship.
 
-    Keys of the answer: route, ok, testExit, filesWritten, error, workerId, verified, and reason
-    when there is no test command. `ok` and `verified` come from exit code 0 and nothing else.
+    Keys of the answer: route, ok, testExit, filesWritten, error, workerId, verified, and reason if
+    there is no test command. `ok` and `verified` depend only on exit code 0.
     """
     has_files = driver.probe_capabilities().worker_filesystem_access
     answer: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The backend for any server of OpenAI's protocol: hosted, a gateway, or on this machine."""
+"""The backend for any server with OpenAI's protocol: hosted, a gateway, or on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["OpenAICompatibleDriver", "default_openai_transport", "make_openai_co
 
 
 class OpenAICompatibleDriver(CodexDriver):
-    """Asks one model at an address; the models of a `model_map` go before it."""
+    """Asks one model at an address. The models of a `model_map` override it."""
 
     name = "openai-compatible"
 
@@ -43,8 +43,8 @@ class OpenAICompatibleDriver(CodexDriver):
         stall_s: float | None = None,
         tier: int | None = None,
     ) -> None:
-        """`is_local` says that a small model answers: its work is checked more. The address alone
-        decides whether a key is needed."""
+        """`is_local` marks a small model, whose work is checked more. Only the address decides if a
+        key is needed."""
         super().__init__(
             {**dict.fromkeys(MODEL_ROLES, model), **(model_map or {})},
             transport,
@@ -64,7 +64,7 @@ class OpenAICompatibleDriver(CodexDriver):
         self.is_local = is_local
 
     def probe_capabilities(self) -> DriverCapabilities:
-        """The abilities of codex, with less trust in a local model."""
+        """The abilities of codex, with a lower tier for a local model."""
         return replace(
             super().probe_capabilities(),
             name=f"{self.name} ({self.model})",
@@ -73,7 +73,7 @@ class OpenAICompatibleDriver(CodexDriver):
 
 
 def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    """The driver for `[backend]` of the settings. Raises InputError for what is missing."""
+    """The driver for `[backend]` of the settings. Raises InputError for a missing setting."""
     models = models_of(backend)
     needed: dict[str, Any] = {"base_url": backend.base_url, "model": models.get(ROLE_WORKER)}
     if missing := [key for key, value in needed.items() if not value]:
@@ -91,9 +91,9 @@ def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
 def make_openai_compatible_transport(
     base_url: str, api_key_env: str, timeout_s: float
 ) -> Transport:
-    """A transport that posts to `<base_url>/chat/completions`; the key is read at each call.
+    """A transport that posts to `<base_url>/chat/completions`. The key is read at each call.
 
-    It raises RuntimeError, naming the variable, where a key is needed and not there.
+    The transport raises RuntimeError with the variable's name if a needed key is missing.
     """
     server = Server(base_url, api_key_env)
 

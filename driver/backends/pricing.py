@@ -1,4 +1,4 @@
-"""Prices tokens, and checks the use that a backend reports. Pure."""
+"""Prices tokens, and checks the use that backends report. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LEFT_SHARE = 0.2  # of a dispatch's tokens are output, which costs more
 def price(
     drivers: Iterable[AgentDriver], model: str, tokens: int, own: Mapping[str, Price]
 ) -> float | None:
-    """The probable cost of so many tokens in USD; None where it stays unknown.
+    """The probable cost of `tokens` in USD; None if unknown.
 
-    Where a backend tells its own cost, a model of unknown price is priced like the dearest.
+    If a backend reports its cost, a model of unknown price gets the highest known price.
     """
     left = int(tokens * _LEFT_SHARE)
     usage = Usage(tokens - left, left)
@@ -29,8 +29,8 @@ def price(
 
 
 def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
-    """The use of a dispatch as it is believed. Values that are no numbers are unknown, one total
-    of tokens is a use too, and a missing cost is reckoned where the price is known."""
+    """The credible use of a dispatch. Values that are not numbers are unknown. A total without
+    parts is accepted. A missing cost is computed if the price is known."""
     reported: object = result.usage  # a foreign backend's may be anything
     used = reported if isinstance(reported, Usage) else Usage()
     usage = Usage(
@@ -51,8 +51,8 @@ def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
 
 
 def _least_cost(model: str, usage: Usage, own: Mapping[str, Price]) -> float:
-    """The cost of the tokens that are known; those of unknown kind are priced as the cheapest, read
-    from a cache where that has a price."""
+    """The minimum cost of the known tokens. Tokens of unknown kind get the lowest price, that of
+    cached tokens if known."""
     entered, left = usage.input_tokens or 0, usage.output_tokens or 0
     rest = Usage(usage.known_tokens - entered - left, 0)
     cheapest = cost_of(model, rest, own, cached_tokens=usage.known_tokens)

@@ -1,7 +1,6 @@
-"""A recorded dispatch, as data and as the JSON object that a line of a recording holds. Pure.
+"""A recorded dispatch, as data and as a JSON object, which is a line of a recording. Pure.
 
-Reading is strict and names everything that is wrong with an object at once. `recording` owns the
-file around the lines.
+Reading is strict and reports all faults of an object at once. `recording` owns the file.
 """
 
 from __future__ import annotations
@@ -28,16 +27,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:
-    """A changed path, repo-relative with `/`. `mode` None is a deletion; a link's data is its
-    target. A nested repository cannot be recorded.
-    """
+    """A changed path, relative to the repository. `mode` None is a deletion. The data of a link is
+    its target. Nested repositories are not supported."""
 
     path: str
     mode: str | None
     data: bytes = b""
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object, with the content as text where it is text."""
+        """The JSON object, with the content as text if possible."""
         record: dict[str, Any] = {"path": self.path, "mode": self.mode}
         if self.mode is None:
             return record
@@ -48,7 +46,7 @@ class RecordedFile:
 
     @classmethod
     def from_json(cls, record: object) -> RecordedFile:
-        """The file in a JSON object. Raises InputError for one that cannot be written."""
+        """The file in a JSON object. Raises InputError if it is invalid."""
         if not isinstance(record, dict):
             raise InputError("must be an object")
         path, mode = record.get("path"), record.get("mode")
@@ -73,7 +71,7 @@ class RecordedFile:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A dispatch with its result; `number` counts from 1 within the phase."""
+    """A dispatch with its result. `number` counts from 1 within the phase."""
 
     item: str
     phase: str
@@ -100,7 +98,7 @@ class Recorded:
         number: int,
         prompt: str,
     ) -> Recorded:
-        """The record of a backend's result, without the files that it changed."""
+        """The record of a backend's result, without its changed files."""
         return cls(
             item=item,
             phase=phase,
@@ -185,7 +183,7 @@ NONCE_MARK = "(the nonce of the call)"
 
 
 def without_nonce(text: str, nonce: str) -> str:
-    """The text without the nonce, which is new in every run, as it is recorded."""
+    """The text for the recording, without the nonce, which is new in every run."""
     return text.replace(nonce, NONCE_MARK) if nonce else text
 
 
@@ -195,7 +193,7 @@ def prompt_sha256(prompt: str) -> str:
 
 
 def path_problem(path: str) -> str:
-    """The reason why a path cannot be a file of a repository, "" when it can."""
+    """The reason why a path cannot be a file of a repository, or ""."""
     parts = path.split("/")
     if not path or path.startswith("/") or PureWindowsPath(path).drive:
         return "must be relative to the repository"
@@ -209,7 +207,7 @@ def path_problem(path: str) -> str:
 
 
 class _Reader:
-    """Takes fields out of one decoded object and notes what is wrong with them."""
+    """Reads the fields of a decoded object and collects their faults."""
 
     def __init__(self, record: Mapping[str, Any]) -> None:
         self.record = record

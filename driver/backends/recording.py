@@ -1,6 +1,6 @@
-"""The recording of a wave's dispatches: JSON Lines that a later wave can be replayed from.
+"""The recording of a wave's dispatches: JSON Lines, from which a later wave can be replayed.
 
-Owns the file: its header, its lines, appending to it. `recorded` owns the contents of a line.
+Owns the file, its header and appending to it. `recorded` owns the content of a line.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ VERSION = 1
 
 
 class RecordingWriter:
-    """Appends dispatches to a recording; safe to use from many threads."""
+    """Appends dispatches to a recording. Thread safe."""
 
     def __init__(self, path: Path) -> None:
-        """Start the file, or go on with one that is whole.
+        """Create the file, or append to a valid recording.
 
-        Raises InputError when something else is there, CannotRunError when it cannot be written.
+        Raises InputError if the file is not a valid recording, CannotRunError if it is not
+        writable.
         """
         self._path = path
         self._lock = threading.Lock()
@@ -40,11 +41,11 @@ class RecordingWriter:
 
     @property
     def path(self) -> Path:
-        """The recording."""
+        """The path of the recording."""
         return self._path
 
     def write(self, entry: Recorded) -> None:
-        """Append one dispatch. Raises CannotRunError when it cannot be written."""
+        """Append one dispatch. Raises CannotRunError if the write fails."""
         self._append(entry.to_json())
 
     def _append(self, record: Mapping[str, Any]) -> None:
@@ -57,9 +58,9 @@ class RecordingWriter:
 
 
 def load_recording(path: Path) -> dict[Key, Recorded]:
-    """All dispatches of a recording; of two with the same key the later one counts.
+    """All dispatches of a recording. The later of two with the same key counts.
 
-    Raises InputError that lists every problem as `file:line: ...`.
+    Raises InputError with every problem as `file:line: ...`.
     """
     try:
         lines = _lines(path, path.read_bytes())
@@ -94,7 +95,7 @@ def _check_header(path: Path, lines: list[bytes]) -> None:
     except InputError:
         header = None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise InputError(f"{path}:1: this is no recording; its first line must name {FORMAT}")
+        raise InputError(f"{path}:1: this is not a recording; its first line must name {FORMAT}")
     if header.get("version") != VERSION:
         raise InputError(f"{path}:1: version {header.get('version')!r:.20} is not {VERSION}")
 

@@ -1,6 +1,6 @@
-"""The backends by name: one line for each, and the drivers that our own programs build from it.
+"""The table of backends by name, and the drivers built from it.
 
-Each adapter module builds its driver from the settings with its function `from_settings`.
+Each adapter module builds its driver with its function `from_settings`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.settings.kinds import TokenPrice
 from tools.settings.load import Settings
 from tools.settings.schema import BackendSettings
 
-# The name in [backend] name, and the module of this package that holds the adapter.
+# [backend] name, and the adapter's module in this package.
 ADAPTERS: Mapping[str, str] = MappingProxyType(
     {
         "claude": "claude_code",
@@ -36,11 +36,11 @@ NO_PRICES: Mapping[str, TokenPrice] = MappingProxyType({})
 def driver_from(
     backend: BackendSettings, environ: Environ, prices: Mapping[str, TokenPrice] = NO_PRICES
 ) -> AgentDriver:
-    """The backend that the settings name; nothing is contacted.
+    """The backend named in the settings. Does not use the network.
 
-    `prices` go before those of the table `models`, where the backend does not report its cost.
+    `prices` override the table in `models`, if the backend does not report its cost.
 
-    Raises InputError for an unknown name or a setting that is missing.
+    Raises InputError for an unknown name or a missing setting.
     """
     if backend.name not in ADAPTERS:
         raise InputError(f"[backend] name: {unknown(backend.name)}")
@@ -53,9 +53,9 @@ def driver_from(
 
 
 def driver_of(settings: Settings) -> AgentDriver:
-    """The backend that builds, when the settings of the reviewer's are right as well.
+    """The main backend. Also checks the settings of the reviewer's backend.
 
-    Raises InputError with what is wrong in both tables.
+    Raises InputError with the faults of both tables.
     """
     problems: list[str] = []
     try:
@@ -73,9 +73,9 @@ def driver_of(settings: Settings) -> AgentDriver:
 
 
 def review_driver_from(settings: Settings) -> AgentDriver | None:
-    """The backend of `[review.backend]`; None where there is none and the main one reviews.
+    """The backend of `[review.backend]`; None if the main backend reviews.
 
-    Raises InputError for an unknown name or a setting that is missing.
+    Raises InputError for an unknown name or a missing setting.
     """
     if settings.review_backend is None:
         return None
@@ -86,12 +86,12 @@ def review_driver_from(settings: Settings) -> AgentDriver | None:
 
 
 def of_reviewer(sentence: str) -> str:
-    """A sentence about `[backend]`, made one about the reviewer's table."""
+    """An error message about `[backend]`, changed to name the reviewer's table."""
     return sentence.replace("[backend]", "[review.backend]")
 
 
 def unknown(name: str) -> str:
-    """A sentence about a name that stands for no backend, with the one that may be meant."""
+    """The error message for an unknown backend name, with a suggestion."""
     near = difflib.get_close_matches(name, ADAPTERS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(ADAPTERS)}"
     return f"unknown backend {name!r}; {hint}"

@@ -1,6 +1,6 @@
-"""The backend that answers from a recording: no agent, no network, the same files every time.
+"""The backend that answers from a recording: no agent, no network, always the same files.
 
-Owns how recorded changes are put into a workspace, never outside it and never through a link.
+Writes recorded changes into a workspace, never outside it and never through a link.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ MATCHES = ("prompt", "item")
 
 
 class ReplayDriver(LocalDriver):
-    """Gives the recorded answer for an item, phase and attempt; with `match="prompt"` only to the
-    prompt that was recorded.
-    """
+    """Returns the recorded answer for an item, phase and attempt. With `match="prompt"` the prompt
+    must be the recorded prompt."""
 
     name = "replay"
 
@@ -50,7 +49,7 @@ class ReplayDriver(LocalDriver):
         tier: int = 4,
         **options: Unpack[LocalOptions],
     ) -> None:
-        """Read the whole recording. Raises InputError for a bad one and for an unknown `match`."""
+        """Read the whole recording. Raises InputError for a bad recording or an unknown `match`."""
         super().__init__(**options)
         if match not in MATCHES:
             raise InputError(f"[backend] match must be one of {', '.join(MATCHES)}, not {match!r}")
@@ -60,7 +59,7 @@ class ReplayDriver(LocalDriver):
         self._entries = load_recording(recording)
 
     def probe_capabilities(self) -> DriverCapabilities:
-        """Files and nothing else; a replay proves nothing about any agent."""
+        """Only files; a replay proves nothing about an agent."""
         models = {entry.model for entry in self._entries.values() if entry.model}
         return DriverCapabilities(
             name=self.name,
@@ -70,12 +69,12 @@ class ReplayDriver(LocalDriver):
             native_cost_tracking=True,
             recommended_verification_tier=self._tier,
             available_models=tuple(sorted(models)),
-            notes="answers from a recording; usage is what was recorded",
+            notes="answers from a recording; reports the recorded usage",
             replays=True,
         )
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Put the recorded files into the workspace and repeat the recorded result."""
+        """Write the recorded files into the workspace and return the recorded result."""
         try:
             entry = self._find(request)
             top = Path(request.environment.get("TIDEGATE_WORKSPACE") or request.workdir)
@@ -117,23 +116,23 @@ def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def nonce_of(request: WorkerRequest) -> str:
-    """The nonce that the answer to this request has to repeat, "" for most."""
+    """The nonce that the answer to this request must repeat, or ""."""
     return request.environment.get("TIDEGATE_NONCE") or ""
 
 
 def _with_nonce(structured: dict[str, Any] | None, nonce: str) -> dict[str, Any] | None:
-    # Only an answer that had the right one when it was recorded gets that of this call.
+    # Only an answer that had the right nonce when it was recorded gets the nonce of this call.
     if structured is None or not nonce or structured.get("nonce") != NONCE_MARK:
         return structured
     return {**structured, "nonce": nonce}
 
 
 class _Refusal(Exception):
-    """The recording cannot answer this request; the message is the dispatch's error."""
+    """The recording cannot answer this request. The message becomes the dispatch's error."""
 
 
 def apply_files(top: Path, files: tuple[RecordedFile, ...]) -> None:
-    """Bring recorded changes into the tree at `top`: deletions first, then the rest, in order."""
+    """Apply recorded changes to the tree at `top`: deletions first, then the rest, in order."""
     for file in sorted(files, key=lambda file: file.mode is not None):
         try:
             path = _checked_path(top, file.path)
@@ -146,10 +145,10 @@ def apply_files(top: Path, files: tuple[RecordedFile, ...]) -> None:
 
 
 def _checked_path(top: Path, name: str) -> Path:
-    """The path of a file below `top`. Its folders are checked one by one, for `resolve` follows
-    links. Raises _Refusal for a link among them."""
+    """The path of a file below `top`. Raises _Refusal if a folder in it is a link. Checks each
+    folder, because `resolve` follows links."""
     path = top.joinpath(*name.split("/"))
-    # isjunction is new in Python 3.12; a junction is Windows' other kind of link to a folder.
+    # isjunction is new in Python 3.12. A junction is another kind of folder link on Windows.
     is_junction = getattr(os.path, "isjunction", lambda _: False)
     for folder in reversed(path.parents[: name.count("/")]):
         if folder.is_symlink() or is_junction(folder):
@@ -158,7 +157,7 @@ def _checked_path(top: Path, name: str) -> Path:
 
 
 def _remove(top: Path, path: Path) -> None:
-    """Delete a file or link, and the folders that this leaves empty, as git does."""
+    """Delete a file or link, and then empty folders, as git does."""
     if not os.path.lexists(path) or stat.S_ISDIR(path.lstat().st_mode):
         return
     path.unlink()
@@ -172,7 +171,7 @@ def _write(path: Path, file: RecordedFile) -> None:
     if file.mode == MODE_LINK:
         path.symlink_to(os.fsdecode(file.data))
         return
-    # "x" because whatever was here is gone: nothing can be written through a link.
+    # "x" because the path was just removed, so no link can be here.
     with path.open("xb") as stream:
         stream.write(file.data)
     path.chmod(0o755 if file.mode == MODE_PROGRAM else 0o644)

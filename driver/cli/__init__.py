@@ -1,1 +1,1 @@
-"""The two programs' flags, report files, last lines and the demo."""
+"""The command lines of the two engine programs: flags, report, summary and demo."""

@@ -1,4 +1,4 @@
-"""Runs both engine programs: settings, signals, one JSON report, the exit code."""
+"""Runs both engine programs: reads settings, handles signals, writes the report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Job = Callable[[argparse.Namespace, cycle.RunWave, CancellationToken], dict[str,
 
 
 def run_manifest(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
-    """Runs `wave_loop.py`, the home of `run_wave`."""
+    """Runs `wave_loop.py`."""
     return _program(args, run_wave, _manifest_report)
 
 
@@ -48,9 +48,9 @@ def run_cycle(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
 
 def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int:
     keep_standard_files()
-    output = None  # until the file is known to be writable
+    output = None  # until the file is proven writable
     lines: tuple[str, ...] = ()
-    with listening(CancellationToken()) as stop:  # until the report is written, so that it is whole
+    with listening(CancellationToken()) as stop:  # also around the report, to write it whole
         try:
             require_current_folder()
             check_places(args)
@@ -69,7 +69,7 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
         if failpoints.active():
             report = {**report, "failpoints": "active"}
         code = write_report(report, output)
-        # Last, so that on a terminal they stand below the long report.
+        # Last, so that a terminal shows them below the long report.
         for line in (*lines, *([str(report["error"])] if report.get("error") else [])):
             to_stderr().say(line)
     return code
@@ -94,7 +94,7 @@ def _manifest_report(
     request = _wave_request(args, settings, options)
     try:
         plan = check(request, dry=args.dry_run)
-    except TidegateError as error:  # the wave cannot start; nothing has been made
+    except TidegateError as error:  # the wave cannot start; nothing has been created
         return to_json(aborted(wave_id_of(request.manifest), error))
     if args.dry_run:
         return {**describe_dry_run(request.driver, request.manifest, plan.items), "exit_code": 0}
@@ -166,7 +166,7 @@ def _cycle_report(
 
 
 def _repository(args: argparse.Namespace, elsewhere: Sequence[Path]) -> Path | None:
-    """Returns the repository of `--repo`, else of the current folder, else of one `elsewhere`."""
+    """Returns the repository of `--repo`, else of the current folder, else of an item's folder."""
     environ = process_environment()
     if args.repo:
         return open_repository(Path(args.repo), environ).top
@@ -187,7 +187,7 @@ def _settings(args: argparse.Namespace, repo: Path | None) -> Settings:
 
 
 def _bounded(args: argparse.Namespace, manifest: Any) -> Any:
-    """Takes all repair rounds from the items if `--one-turn` is set."""
+    """Removes all repair rounds from the items if `--one-turn` is set."""
     if not args.one_turn or not isinstance(manifest, dict):
         return manifest
     items = manifest.get("items")

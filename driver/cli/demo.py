@@ -1,7 +1,6 @@
-"""The demo: makes a small repository with a backlog and recorded answers of agents.
+"""Makes the demo: a small repository with a backlog and recorded answers of agents.
 
-The files come from `demo_files`. The wave that then runs is an ordinary one: the engine does not
-know that it is a demo.
+The files come from `demo_files`. The demo then runs an ordinary wave.
 """
 
 from __future__ import annotations
@@ -50,15 +49,15 @@ _WRITTEN_BY = {
 def make(folder: Path | None) -> Path:
     """Fills `folder`, or a new temporary one, and returns its path.
 
-    Raises InputError when `folder` exists and is not empty or cannot be made, CannotRunError when
-    there is no git or no room.
+    Raises InputError if `folder` is not empty or cannot be created, CannotRunError if git or disk
+    space is missing.
     """
     home = _empty_folder(folder)
     environ = process_environment()
     try:
         _make_repository(home, environ)
         backlog: dict[str, Any] = json.loads(_read(_FILES / _TRACKER))
-        # On Windows python3 may be a stub that only opens the store.
+        # On Windows python3 may be a stub that opens the Microsoft Store.
         found = os.name != "nt" and shutil.which("python3", path=environ.get("PATH"))
         for item in backlog["items"]:
             item["testCmd"] = ["python3" if found else sys.executable, *item["testCmd"][1:]]
@@ -72,7 +71,7 @@ def make(folder: Path | None) -> Path:
 
 
 def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
-    """Returns the scheduler's arguments for the demo in `folder`; other flags are kept."""
+    """Returns the scheduler's arguments for the demo in `folder`. Other flags are kept."""
     tracker = folder / _STATE / _TRACKER
     count = len(json.loads(_read(tracker))["items"])
     places = {
@@ -80,7 +79,7 @@ def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
         "config": str(folder / _CONFIG),
         "state_dir": str(folder / _STATE),
         "tracker": str(tracker),
-        # As a flag, else a backend named in the environment would win over the config.
+        # As a flag, because a backend named in the environment would override the config.
         "driver": args.driver or "replay",
         "execute": getattr(args, "execute", False),
         # All items of the demo, without the user's filters.
@@ -91,13 +90,13 @@ def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
 
 
 def farewell(folder: Path, report: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns three lines for a newcomer: what was shipped, where to look, how to go on."""
+    """Returns three lines for a newcomer: the result, the files to look at, the next step."""
     run = typed(Path(sys.executable).name, _PROGRAM)
     shown = f"{_BRANCH}..{report['branch']}" if report.get("branch") else _BRANCH
     return (
         _shipped(report),
         "look: " + typed("git", "-C", folder / _REPOSITORY, "log", "--stat", shown),
-        f"your own: describe your agent and backlog as in {typed(folder / _CONFIG)} and"
+        f"next, your own work: describe your agent and backlog as in {typed(folder / _CONFIG)} and"
         f" {typed(folder / _STATE / _TRACKER)}, then"
         f" {run} --execute --repo YOUR_REPOSITORY --tracker YOUR_TRACKER",
     )
@@ -105,7 +104,7 @@ def farewell(folder: Path, report: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _shipped(report: Mapping[str, Any]) -> str:
     if report.get("dry_run"):
-        return "demo: nothing was run, this was a dry run; add --execute to run it"
+        return "demo: this was a dry run, which runs nothing; add --execute to run the wave"
     asked, shipped = len(report.get("items_selected") or ()), len(report.get("items_shipped") or ())
     line = f"demo: {shipped} of {asked} items shipped"
     if report.get("branch"):
@@ -129,11 +128,11 @@ def _empty_folder(folder: Path | None) -> Path:
 
 
 def _make_repository(home: Path, environ: Mapping[str, str]) -> None:
-    """Makes a repository with one commit, and the bare remote it is pushed to."""
+    """Makes a repository with one commit, and its bare remote."""
     env = private_environment(environ, home) | _WRITTEN_BY
     repo, remote = home / _REPOSITORY, home / _REMOTE
     for options in (("--bare", str(remote)), (str(repo),)):
-        # No template: the machine's own hooks have no business in a demo.
+        # No template, because it could contain the machine's hooks.
         run_git(("init", "-q", "--template=", "-b", _BRANCH, *options), cwd=home, env=env)
     for path, text in _stored(_FILES / "repo"):
         _write(repo / path, text)

@@ -1,6 +1,6 @@
 """Checks the files for report and recording before money is spent, and writes the report.
 
-A program may be started without its standard files, and the reader of stdout may go away.
+A program may start without its standard files, and the reader of stdout may close it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from state_store.documents.journal import safe_slug
 
 
 def keep_standard_files() -> None:
-    """A program started without stdin, stdout or stderr must not open its own files as these."""
+    """Opens missing standard files, so that no other file gets their numbers."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, so this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
 
 
 def check_places(args: argparse.Namespace) -> None:
-    """Raises InputError or CannotRunError if `--output` or `--record` cannot be written or is the
+    """Raises InputError or CannotRunError if `--output` or `--record` is not writable or names the
     file of another flag."""
     taken = {
         f"--{name}": os.path.realpath(value)
@@ -43,31 +43,31 @@ def check_places(args: argparse.Namespace) -> None:
         path, real = Path(named), os.path.realpath(named)
         for other, theirs in taken.items():
             if real == theirs:
-                raise InputError(f"{flag} {path} is the file of {other}: name another one")
+                raise InputError(f"{flag} {path} is the file of {other} too: name another file")
         taken[flag] = real
         if path.is_dir() or not path.parent.is_dir():
             why = "is a folder" if path.is_dir() else f"has no folder {path.parent} to lie in"
             raise InputError(f"{flag} {path} {why}: name a file in a folder that exists")
         if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise CannotRunError(f"{flag} {path} may not be written: name another place")
+            raise CannotRunError(f"{flag} {path} is not writable: name another file")
     if args.record and Path(args.record).is_file() and Path(args.record).stat().st_size:
-        RecordingWriter(Path(args.record))  # refuses what is no recording
+        RecordingWriter(Path(args.record))  # refuses a file that is not a recording
 
 
 def kept_beside_run(report: dict[str, Any], state_dir: Path) -> dict[str, Any]:
-    """Writes the report into the run folder too, in case stdout is closed; returns the report."""
+    """Writes the report into the run folder too, in case stdout is closed. Returns the report."""
     try:
         folder = state_dir / "runs" / safe_slug(str(report.get("wave_id")))
         if folder.is_dir():
             write_json_atomic(folder / "report.json", report)
     except (TidegateError, OSError, ValueError) as error:
-        to_stderr().say(f"the report is not kept: {error}")
+        to_stderr().say(f"the report is not in the run folder: {error}")
     return report
 
 
 def write_report(report: Mapping[str, Any], output: str | None) -> int:
-    """Writes the report and returns the exit code. A lost report is a failure, and never hides the
-    exit code of the wave."""
+    """Writes the report and returns the exit code. A lost report is a failure, but the exit code of
+    a failed wave comes first."""
     code = int(report.get("exit_code", 0 if report.get("success", True) else 1))
     text = json.dumps(report, indent=2) + "\n"
     if output:
@@ -84,14 +84,14 @@ def write_report(report: Mapping[str, Any], output: str | None) -> int:
 
 
 def _to_stdout(text: str) -> int:
-    """Returns 0, or the exit code for a full disk; a reader that went away needs no report."""
+    """Returns 0, or the exit code for a full disk. A closed stdout is no error."""
     if sys.stdout is None:
         return 0
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except (OSError, ValueError) as error:
-        # Keep the interpreter from complaining again while it shuts down.
+        # Keep the interpreter from printing the error again at its end.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             why = error.strerror or error

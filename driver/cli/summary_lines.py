@@ -1,6 +1,6 @@
-"""The last lines of a run for its user: what shipped and where, and where the rest is kept.
+"""The summary of a run for its user: shipped items, branches and saved work.
 
-Pure: everything comes from the report that programs get.
+Pure: all facts come from the JSON report.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ Json = Mapping[str, Any]
 
 
 def summary_lines(report: Json) -> tuple[str, ...]:
-    """Returns the lines for the report of a wave or a cycle; none if there was nothing to do."""
+    """Returns the lines for the report of a wave or a cycle. Empty if there was nothing to do."""
     wave = report.get("wave") or report
     built: Sequence[Json] = wave.get("built") or ()
     requests = [
         f"pull request of {one['branch']}: {made['url'] or 'made'} ({made['state']})"
         if (made := one["pr"]) is not None
-        else f"no pull request of {one['branch'] or 'what earlier runs shipped'}: {one['prError']}"
+        else f"no pull request of {one['branch'] or 'earlier shipments'}: {one['prError']}"
         for one in wave.get("pull_requests") or ()
     ]
     if not built:
@@ -32,9 +32,7 @@ def summary_lines(report: Json) -> tuple[str, ...]:
     count = f"shipped {len(shipped or ())} of {items}"
     if shipped is None:
         verified = sum(bool(record["verified"]) for record in built)
-        count = (
-            f"verified {verified} of {items}; nothing is shipped without --git or with mode none"
-        )
+        count = f"verified {verified} of {items}; nothing ships without --git or with mode none"
     return (
         count,
         *(_unshipped(record) for record in open_items),
@@ -46,21 +44,21 @@ def summary_lines(report: Json) -> tuple[str, ...]:
 
 
 def _dry(report: Json) -> Iterator[str]:
-    """Yields the lines of a dry run, which a person reads; other runs without work are quiet."""
+    """Yields the lines of a dry run. Other runs without work print nothing."""
     if not report.get("dry_run") or "items_selected" not in report or report.get("error"):
         return
     selected = [str(one) for one in report["items_selected"]]
     if selected:
         yield f"dry run: --execute would build {', '.join(selected)}"
     else:
-        yield "dry run: nothing to do now; an item is taken when its status is todo"
+        yield "dry run: nothing to do now; a wave takes items with the status todo"
 
 
 def _warnings(report: Json) -> Iterator[str]:
-    """Yields the faults of records that change no exit code."""
+    """Yields errors of records, which do not change the exit code."""
     wave = report.get("wave") or report
     if trouble := wave.get("journal_error"):
-        yield f"not all of it is written down: {trouble}"
+        yield f"a record of this run is incomplete: {trouble}"
     warnings = (report.get("audit_warning"), (report.get("checkpoint") or {}).get("warning"))
     yield from filter(None, warnings)
 
@@ -76,7 +74,7 @@ def _unshipped(record: Json) -> str:
 
 
 def _left_out(report: Json) -> Iterator[str]:
-    """Yields each broken item, and the number of those that only wait for their turn."""
+    """Yields each invalid item, and the number of waiting items."""
     skipped: Sequence[Json] = report.get("items_skipped") or ()
     skipped = [one for one in skipped if one["reason"] != NOT_ASKED_FOR]
     broken = [one for one in skipped if one["reason"] not in PATIENT]
@@ -97,6 +95,6 @@ def _shipment(repo: Json) -> Iterator[str]:
     where = "pushed" if repo.get("pushed") else "in this repository only"
     state = "kept, not shipped" if repo.get("error") else warning or where
     yield f"branch {branch}: {state}"
-    # Not HEAD: what is checked out may have been moved ahead, or be another branch than the target.
+    # Not HEAD: the checkout may be moved ahead, or be on another branch than the target.
     since = (repo.get("onto") or "HEAD")[:12]
     yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"{since}..{branch}")

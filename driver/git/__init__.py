@@ -1,1 +1,1 @@
-"""Git commands, the private git dir, remotes and the push."""
+"""Git commands, our private git dir, remotes and pushes."""

@@ -1,4 +1,4 @@
-"""Questions to the history of commits, in whichever git dir they are asked."""
+"""Searches the history of commits, in any git dir."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from driver.git.command import BULK_TIMEOUT_S, run_git, text
 
 @dataclass(frozen=True, slots=True)
 class MatchingCommit:
-    """A commit and its message; `tip` is the one of the asked for that it was found from first."""
+    """A commit and its message. `tip` is the first of the given tips that leads to it."""
 
     tip: str
     commit: str
@@ -19,7 +19,7 @@ class MatchingCommit:
 
 
 def is_in_history(git_dir: Path, env: Mapping[str, str], commit: str, tip: str) -> bool:
-    """True when the history of `tip` has `commit` in it; False also when either is not known."""
+    """True if the history of `tip` contains `commit`. False also if either is unknown."""
     asked = (f"--git-dir={git_dir}", "merge-base", "--is-ancestor", commit, tip)
     return bool(commit) and run_git(asked, cwd=git_dir, env=env, accept=(0, 1, 128)).ok
 
@@ -31,8 +31,8 @@ def commits_matching(
     tips: Iterable[str],
     without: Iterable[str] = (),
 ) -> Iterator[MatchingCommit]:
-    """The commits whose message has a line like `pattern`, an extended regular expression: in the
-    histories of `tips`, and not in those of `without`. Raises GitError."""
+    """The commits in the histories of `tips`, except those of `without`, with a message line that
+    matches the extended regular expression `pattern`. Raises GitError."""
     log = (f"--git-dir={git_dir}", "log", "-z", "-E", "--no-show-signature", "--no-color",
            "--no-notes", "--encoding=UTF-8", "--format=%S%n%H%n%B", f"--grep={pattern}",
            *tips, "--not", *without)  # fmt: skip

@@ -1,8 +1,8 @@
 """Starts git: its environment, its time limits, and the one error when it fails.
 
-Two environments exist. The private one is for our own git dirs and reads no configuration but
-ours, so nothing an agent writes can be executed. The user's one is for reading the user's
-repository: their configuration counts, everything that would run a program is switched off.
+There are two environments. The private environment is for our own git dirs and reads only our
+configuration, so git executes nothing that an agent writes. The user environment is for reading the
+user's repository: their configuration counts, but settings that run a program are off.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _ESSENTIAL = frozenset(
     {"PATH", "PATHEXT", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "TMPDIR", "TEMP", "TMP"}
     | {"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "GIT_EXEC_PATH"}
 )
-# Of the GIT_* variables these say where the user's settings are and how to log in; the others
+# These GIT_* variables tell where the user's settings are and how to log in; the others
 # (GIT_DIR, GIT_INDEX_FILE ... as set inside a hook) would point git at another repository.
 _USERS_GIT = re.compile(
     r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|PARAMETERS|KEY_\d+|VALUE_\d+)"
     r"|EXEC_PATH|SSH.*|ASKPASS|SSL_.*|HTTP_.*|PROXY_.*)"
 )
 _NOT_FOR_GIT = ("GIT_", "SSH_ASKPASS", "TIDEGATE_FAIL")
-# The keys of models, which neither git nor the helpers and transports that it starts have use for.
+# The keys of models. Neither git nor its helper programs need them.
 _MODEL_KEY = re.compile(r".*API_KEY|ANTHROPIC_AUTH_TOKEN|CLAUDE_CODE_OAUTH_TOKEN")
 _QUIET = {
     "LC_ALL": "C",
@@ -65,17 +65,17 @@ _PRIVATE_CONFIG = (
     ("core.autocrlf", "false"),
     ("core.safecrlf", "false"),
     ("core.longPaths", "true"),
-    ("core.multiPackIndex", "false"),  # caches of what objects say, which others can write
+    ("core.multiPackIndex", "false"),  # caches of object contents, which agents can write
     ("core.commitGraph", "false"),
     ("fastimport.unpackLimit", "1"),  # one pack, not three flushed files for each commit
 )
 
 
 class GitError(TidegateError):
-    """A git command failed; credentials in URLs are left out of everything it carries.
+    """A git command failed. All fields are free of credentials in URLs.
 
-    `argv` is what ran, `status` git's exit code (None when it was ended at its time limit),
-    `stderr` its last words.
+    `argv` is the command, `status` git's exit code (None after a time-out), `stderr` its last
+    lines.
     """
 
     def __init__(self, argv: Sequence[str], status: int | None, stderr: bytes) -> None:
@@ -87,24 +87,24 @@ class GitError(TidegateError):
 
 
 def redacted(text: str) -> str:
-    """The text with user names and passwords inside URLs replaced."""
+    """Returns `text` with user names and passwords in URLs masked."""
     return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)
 
 
 def verb_of(argv: Sequence[str]) -> str:
-    """The subcommand in a git command line."""
+    """The subcommand of a git command line."""
     return next((word for word in argv[1:] if not word.startswith("-")), "")
 
 
 def last_words(stderr: str) -> str:
-    """The lines of git's complaint that say what is wrong, as one line."""
+    """The error lines in the output of git, as one line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     causes = [line for line in lines if re.match(r"(fatal|error|remote|!)", line)] or lines[-1:]
-    return "; ".join(causes[:6]) or "it said nothing"
+    return "; ".join(causes[:6]) or "it printed no reason"
 
 
 def with_config(env: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The environment with more configuration; later pairs win over earlier ones and files."""
+    """The environment with more configuration. Later pairs override earlier pairs and files."""
     result = dict(env)
     count = int(result.get("GIT_CONFIG_COUNT") or 0)
     for key, value in pairs:
@@ -115,7 +115,7 @@ def with_config(env: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> dic
 
 
 def private_environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:
-    """For our own git dirs: no configuration but ours, no credentials, `home` holds nothing."""
+    """The environment for our git dirs: only our configuration, no credentials, empty `home`."""
     kept = {name: value for name, value in environ.items() if name.upper() in _ESSENTIAL}
     sealed = {
         "HOME": str(home),
@@ -132,7 +132,7 @@ def private_environment(environ: Mapping[str, str], home: Path) -> dict[str, str
 
 
 def user_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """For the user's repository: their settings and log-ins, but no hook, prompt or monitor."""
+    """The environment for the user's repository: no hook, prompt or monitor, but their log-ins."""
     kept = {
         name: value
         for name, value in environ.items()
@@ -145,8 +145,8 @@ def user_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def frozen_environment(
     environ: Mapping[str, str], git_dir: Path, config: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """For a git dir of ours where git starts the user's own programs, to log in or to sign: these
-    see the user's variables, and of the user's configuration `config`, as it was at the start."""
+    """The environment for logging in or signing from a git dir of ours. The user's programs see the
+    user's variables and `config`, their configuration as it was at the start."""
     users = user_environment(environ)
     config_free = {name: v for name, v in users.items() if not name.startswith("GIT_CONFIG_")}
     sealed = private_environment({}, git_dir)
@@ -165,7 +165,7 @@ def run_git(
 ) -> Captured:
     """Run git; exit codes outside `accept` and time-outs raise GitError.
 
-    Raises CannotRunError when there is no git, GitError when `cwd` is gone.
+    Raises CannotRunError if git is missing, GitError if `cwd` does not exist.
     """
     argv = ("git", *args)
     try:
@@ -184,7 +184,7 @@ def run_git(
 
 @contextmanager
 def talking(argv: Sequence[str]) -> Iterator[None]:
-    """Wraps every run of git in failure points, at which a test can kill this process."""
+    """Wraps a run of git in failure points, at which a test can kill this process."""
     verb = verb_of(argv)
     failpoint(f"git.before_{verb}")
     yield
@@ -192,22 +192,22 @@ def talking(argv: Sequence[str]) -> Iterator[None]:
 
 
 def text(raw: bytes) -> str:
-    """A path or message of git; bytes that are no UTF-8 survive the way there and back."""
+    """Decode a path or message of git; `raw` restores all bytes, also if they are not UTF-8."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def raw(string: str) -> bytes:
-    """The bytes git knows a path or message by."""
+    """Encode a path or message for git."""
     return string.encode("utf-8", "surrogateescape")
 
 
 def records(out: bytes) -> list[str]:
-    """The NUL-terminated records of a `-z` output."""
+    """The NUL-terminated records of `-z` output."""
     return [text(record) for record in out.split(b"\0")[:-1]]
 
 
 def c_quoted(path: str) -> bytes:
-    """A path in git's C quoting, for the formats that end a path at the line's end."""
+    """A path in git's C quoting, for line formats."""
     quoted = bytearray()
     for byte in raw(path):
         plain = 0x20 <= byte < 0x7F and byte not in b'"\\'

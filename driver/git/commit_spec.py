@@ -1,4 +1,4 @@
-"""Commits to make, and the input for `git fast-import` that makes them. Pure."""
+"""Specifies commits, and builds the input of `git fast-import`. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from driver.git.command import c_quoted, raw
 
 @dataclass(frozen=True, slots=True)
 class CommitSpec:
-    """A commit to make: its parent's tree with `changes`; `date` is "seconds +0000"."""
+    """A commit to make: its parent's tree with `changes`. `date` is "seconds +0000"."""
 
     message: str
     changes: tuple[Change, ...]
@@ -22,14 +22,14 @@ class CommitSpec:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that exists: its id and that of its tree."""
+    """The ids of an existing commit and its tree."""
 
     commit: str
     tree: str
 
 
 def import_stream(ref: str, parent: str, specs: Sequence[CommitSpec]) -> bytes:
-    """The input for a chain of commits on `parent`; git prints the id and a tree line of each."""
+    """The input for a chain of commits on `parent`. Git prints id and tree line of each commit."""
     lines = [b"feature done\n"]
     for number, spec in enumerate(specs):
         person = f"{_name(spec.author_name)} <{_name(spec.author_email)}> {spec.date}"
@@ -39,7 +39,7 @@ def import_stream(ref: str, parent: str, specs: Sequence[CommitSpec]) -> bytes:
             b"data %d\n%s\n" % (len(message), message),
             raw(f"from {parent}\n") if number == 0 and parent else b"",
         ]
-        # Deletions first: a file may give way to a folder of its name, and the reverse.
+        # Deletions first, because a folder may replace a file of the same name, and the reverse.
         for change in sorted(spec.changes, key=lambda change: not change.deleted):
             verb = "D" if change.deleted else f"M {change.mode} {change.blob}"
             lines.append(raw(verb) + b" " + c_quoted(change.path) + b"\n")
@@ -48,5 +48,5 @@ def import_stream(ref: str, parent: str, specs: Sequence[CommitSpec]) -> bytes:
 
 
 def _name(text: str) -> str:
-    """A name or address without what would end it early."""
+    """A name or address without line breaks and angle brackets."""
     return "".join(char for char in text if char not in "<>\n\r\0").strip()

@@ -1,4 +1,4 @@
-"""Git objects as bytes: the check of content against name, and the names that a pack holds."""
+"""Checks git objects against their names, and lists the names in packs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FANOUT = 1024
 
 
 def misnamed(printed: bytes) -> tuple[str, ...]:
-    """The names of objects with another content, or that are missing."""
+    """The names of objects that are missing or have another content."""
     wrong = []
     for one in read_objects(printed):
         whole = hashlib.new("sha256" if len(one.name) == 64 else "sha1", usedforsecurity=False)
@@ -30,7 +30,7 @@ def misnamed(printed: bytes) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class GitObject:
-    """An object as git printed it; `kind` is "" for one that is missing."""
+    """An object as git printed it. `kind` is "" if the object is missing."""
 
     name: str
     kind: str = ""
@@ -38,7 +38,7 @@ class GitObject:
 
 
 def read_objects(printed: bytes) -> Iterator[GitObject]:
-    """The objects in the order in which they were asked for."""
+    """The objects in `git cat-file` output, in order."""
     at = 0
     while at < len(printed):
         end = printed.index(b"\n", at)
@@ -53,25 +53,25 @@ def read_objects(printed: bytes) -> Iterator[GitObject]:
 
 
 class Recent:
-    """The contents of objects that were just examined and are asked for again at once. Only for
-    objects whose content fits their name. Safe to use from many threads."""
+    """A cache of just examined objects, which are soon read again. Only for objects whose content
+    fits their name. Thread safe."""
 
     def __init__(self) -> None:
         self._kept = deque[Mapping[str, bytes]](maxlen=_KEPT)
 
     def keep(self, printed: bytes) -> None:
-        """Keep the printed objects, unless they are many or large."""
+        """Keep the printed objects, unless they are too many or too large."""
         if len(printed) <= _KEPT_BYTES:
             self._kept.append({one.name: one.body for one in read_objects(printed)})
 
     def among(self, names: Sequence[str]) -> dict[str, bytes]:
-        """The contents of those of the objects that are still kept."""
+        """The contents of the named objects, if they are still kept."""
         known = {name: body for one in tuple(self._kept) for name, body in one.items()}
         return {name: known[name] for name in names if name in known}
 
 
 def names_in_index(index: bytes, width: int) -> tuple[str, ...]:
-    """The names, of `width` bytes each, in a pack's index file of either form."""
+    """The names, of `width` bytes each, in a pack's index file of version 1 or 2."""
     if index.startswith(_INDEX_2):
         start, step, skip = len(_INDEX_2) + _FANOUT, width, 0
     else:
@@ -83,7 +83,7 @@ def names_in_index(index: bytes, width: int) -> tuple[str, ...]:
 
 def touched_since(objects: Path, since_ns: int, width: int) -> set[str]:
     """The names, of `width` bytes each, of new or changed loose objects and of all objects in new
-    or changed packs; more than these at most."""
+    or changed packs. May contain more names."""
     names = set[str]()
     for folder in _entries(objects):
         if len(folder.name) == 2:
@@ -91,7 +91,7 @@ def touched_since(objects: Path, since_ns: int, width: int) -> set[str]:
         elif folder.name == "pack":
             changed = {Path(e.path).stem for e in _entries(folder.path) if _is_new(e, since_ns)}
             for stem in changed:
-                # No pack without an index; git does not read it either.
+                # A pack without an index is ignored, as git does.
                 with suppress(OSError):
                     index = Path(folder.path, f"{stem}.idx").read_bytes()
                     names |= {*names_in_index(index, width)}

@@ -1,7 +1,7 @@
-"""Git as the orchestrator uses it: a bare git dir of our own that borrows the user's objects.
+"""The private git of the orchestrator: a bare git dir of ours that borrows the user's objects.
 
-Agents' files are only ever read and written through `PrivateGit`: no configuration, hook, filter,
-exclude file or index of theirs is used. The public names of `repository`, `remote` and `push` are
+All access to agents' files goes through `PrivateGit`, which uses no configuration, hook, filter,
+exclude file or index of theirs. The public names of `repository`, `remote` and `push` are
 importable here too.
 """
 
@@ -51,51 +51,50 @@ __all__ = [
     "toplevel_of",
 ]
 
-# Python leaves these next to every module that it runs, and may run them in place of the module.
+# Python writes these for every imported module, and may run them in place of the module.
 _NO_WORK = ("--exclude=__pycache__/", "--exclude=*.py[co]")
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateGit(PrivateTrees):
-    """Reads work trees and writes trees and commits, in a git dir of our own.
+    """Reads work trees and writes trees and commits, in a git dir of ours.
 
-    Every method raises GitError when git fails and CannotRunError when there is no git.
+    Every method raises GitError if git fails and CannotRunError if git is missing.
     """
 
     def apply(self, base_tree: str, patch: bytes) -> str:
-        """The tree that `patch`, as `patch()` gives it, makes of `base_tree`."""
+        """The tree that results from applying `patch`, a result of `patch()`, to `base_tree`."""
         with self._temporary_index() as index:
             self._in(self.path, index, "read-tree", base_tree)
             self._in(self.path, index, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
             return self._id(self._in(self.path, index, "write-tree"))
 
     def checkout(self, tree: str, work_tree: Path, index: Path) -> None:
-        """Write the files of `tree` into a new folder and their stat data into a new index."""
+        """Write the files of `tree` into a new folder, and their stat data into a new index."""
         work_tree.mkdir(parents=True, exist_ok=True)
         index.unlink(missing_ok=True)
         self.switch(tree, work_tree, index)
 
     def switch(self, tree: str, work_tree: Path, index: Path) -> None:
-        """Make the tracked files exactly those of `tree` again; leave all other files alone.
+        """Reset the tracked files to those of `tree`. All other files stay.
 
-        Git decides by stat data which files need writing. Where times may have been set back, the
-        caller deletes first what may have been touched.
+        Git decides by stat data which files to write. If times may have been set back, the caller
+        first deletes the files that may have changed.
         """
         self._in(work_tree, index, "read-tree", "--reset", "-u", tree, timeout_s=BULK_TIMEOUT_S)
 
     def collect(
         self, work_tree: Path, index: Path, owned: Sequence[str], *, made_after_ns: int = 0
     ) -> str:
-        """The tree of what is on disk: tracked, new, and `owned` files even where ignored.
+        """The tree of the files on disk: tracked, new, and `owned` files even if ignored.
 
-        An entry of `owned` ending in "/" is a folder, of whose ignored files none counts; missing
-        ones are fine. Ignored owned files whose ctime is not after `made_after_ns` are passed over.
-        Nested repositories become mode 160000 with an id that means nothing; pipes, sockets and
-        devices are no files and do not appear. Nothing of the agent's is run. Raises OversizeError
-        before reading too much.
+        An entry of `owned` that ends in "/" is a folder; its ignored files do not count. Missing
+        entries are fine. Ignored owned files whose ctime is not after `made_after_ns` are skipped.
+        Nested repositories get mode 160000 and a meaningless id. Pipes, sockets and devices are
+        skipped. Runs no program of the agent. Raises OversizeError before reading too much.
         """
-        # Not `git add`: for nested repositories it starts `git status` in them, under their own
-        # configuration, and it gives up where one has no commit.
+        # Not `git add`: it starts `git status` in nested repositories, under their configuration,
+        # and fails if a nested repository has no commit.
         listed = self._in(work_tree, index, "ls-files", "-z", "-m", "-o", "--exclude-standard",
                           *_NO_WORK, timeout_s=BULK_TIMEOUT_S)  # fmt: skip
         touched = set(records(listed.stdout))
@@ -108,15 +107,15 @@ class PrivateGit(PrivateTrees):
         return self._id(self._in(work_tree, index, "write-tree"))
 
     def ignored(self, work_tree: Path, index: Path, paths: Iterable[str]) -> dict[str, str]:
-        """The paths that the ignore rules in a work tree leave out, with the rule of each.
+        """The ignored paths among `paths`, each with its ignore rule.
 
-        Tracked paths count like others; the path of a folder ends in "/".
+        Tracked paths count too. The path of a folder ends in "/".
         """
         asked = [path for path in paths if self._has_rules(work_tree, path)]
         fed = b"".join(b"./" + raw(path) + b"\0" for path in asked)
         if not fed:
             return {}
-        # This one command knows no literal paths, hence the `./`, which ends all magic.
+        # This command has no option for literal paths; the `./` switches pathspec magic off.
         argv = ("--no-literal-pathspecs", "check-ignore", "--no-index", "-v", "-z", "--stdin")
         matched = self._in(work_tree, index, *argv, stdin=fed, accept=(0, 1, 128))
         fields = iter(records(matched.stdout))
@@ -125,7 +124,7 @@ class PrivateGit(PrivateTrees):
                 if not rule.startswith("!")}  # fmt: skip
 
     def _has_rules(self, work_tree: Path, path: str) -> bool:
-        """True when there is any file that could make git leave `path` out."""
+        """True if a file exists that could make git ignore `path`."""
         above = (work_tree / folder for folder in PurePosixPath(path).parents)
         files = (self.path / "info" / "exclude", *(folder / ".gitignore" for folder in above))
         return any(map(os.path.lexists, files))
@@ -133,16 +132,16 @@ class PrivateGit(PrivateTrees):
     def tampered(
         self, work_tree: Path, index: Path, suspects: Sequence[str] = ()
     ) -> tuple[str, ...]:
-        """Tracked paths whose content or mode on disk is not what the index says.
+        """Tracked paths whose content or mode on disk differs from the index.
 
-        `suspects` are compared byte for byte, whatever their stat data says.
+        `suspects` are compared byte for byte, even if their stat data is unchanged.
         """
         if not suspects:
             return self._modified(work_tree, index)
         with self._temporary_index() as doubt:
             doubt.write_bytes(index.read_bytes())
             held = self._in(work_tree, doubt, "ls-files", "-z", "-s", "--", *suspects)
-            # Entries put in by hand carry no stat data, so git has to read the files.
+            # Entries added by hand have no stat data, so git has to read the files.
             self._update_index(work_tree, doubt, "--index-info", records(held.stdout))
             return tuple(path for path in self._modified(work_tree, doubt) if path in suspects)
 
@@ -151,12 +150,12 @@ class PrivateGit(PrivateTrees):
         return tuple(dict.fromkeys(records(listed.stdout)))
 
     def staged(self, index: Path, tree: str) -> tuple[str, ...]:
-        """The paths in which an index, ours or not, differs from a tree."""
+        """The paths in which an index differs from a tree."""
         asked = ("diff-index", "--cached", "--name-only", "--no-renames", "-z", tree)
         return tuple(records(self._in(self.path, index, *asked).stdout))
 
     def filtered(self, work_tree: Path, index: Path, paths: Sequence[str]) -> tuple[str, ...]:
-        """The paths that attributes in `index` give to a filter program, which we never run."""
+        """The paths with a filter program by attributes in `index`. We never run filters."""
         asked = b"".join(raw(path) + b"\0" for path in paths)
         command = ("check-attr", "--cached", "--stdin", "-z", "filter")
         fields = records(self._in(work_tree, index, *command, stdin=asked).stdout)
@@ -165,7 +164,7 @@ class PrivateGit(PrivateTrees):
         return tuple(path for path, value in values if value not in without)
 
     def tree_with(self, base_tree: str, changes: Iterable[Change]) -> str:
-        """The tree that is `base_tree` with these changes and nothing else."""
+        """The tree `base_tree` with `changes`."""
         with self._temporary_index() as index:
             self._in(self.path, index, "read-tree", base_tree)
             lines = [
@@ -176,7 +175,7 @@ class PrivateGit(PrivateTrees):
             return self._id(self._in(self.path, index, "write-tree"))
 
     def import_commits(self, parent: str, specs: Sequence[CommitSpec]) -> tuple[Commit, ...]:
-        """Make a chain of commits on `parent`, each the one before with its changes."""
+        """Make a chain of commits on `parent`."""
         if not specs:
             return ()
         stream = import_stream(f"refs/tidegate/{uuid.uuid4().hex}", parent, specs)
@@ -190,15 +189,15 @@ class PrivateGit(PrivateTrees):
         return self._id(self._git("hash-object", "-w", "--stdin", stdin=content))
 
     def create_ref(self, repo: Repository, commit: str, ref: str, was: str = "") -> None:
-        """Put a commit into the user's repository as `ref`, which must be at `was` ("": absent).
+        """Store a commit in the user's repository as `ref`, which must be at `was` ("": absent).
 
-        Raises GitError when `ref` is there with another value; that of `commit` is fine.
+        Raises GitError if `ref` has another value, except `commit` itself.
         """
         env = self.env
         at = f"--git-dir={repo.git_dir}"
         have = (at, "cat-file", "-e", commit)
         if not run_git(have, cwd=repo.top, env=env, accept=(0, 1, 128)).ok:
-            # --local: only what the user's repository does not have. No fetch, so no FETCH_HEAD.
+            # --local: only objects that the user's repository lacks. No fetch, so no FETCH_HEAD.
             known = "".join(f"^{one}\n" for one in (repo.head, was) if one)
             wanted = f"{commit}\n{known}".encode()
             pack = self._git("pack-objects", "--revs", "--local", "--stdout", "-q", stdin=wanted,
@@ -208,14 +207,14 @@ class PrivateGit(PrivateTrees):
         try:
             run_git(create, cwd=repo.top, env=env)
         except GitError:
-            if commit_at(repo, ref, self.environ) != commit:  # else another run was quicker
+            if commit_at(repo, ref, self.environ) != commit:  # else another run created it first
                 raise
 
     def delete_ref(self, repo: Repository, commit: str, ref: str) -> None:
-        """Remove a `ref` of ours from the user's repository, if it is there and at `commit`."""
+        """Remove a `ref` of ours from the user's repository, if it is at `commit`."""
         drop = (f"--git-dir={repo.git_dir}", "update-ref", "--no-deref", "-d", ref, commit)
         run_git(drop, cwd=repo.top, env=self.env, accept=(0, 1))
 
     def push(self, remote: Remote, commit: str, branch: str, expected: str | None) -> PushResult:
-        """Publish a commit as `branch`, which must be at `expected` there (None: absent)."""
+        """Push a commit as `branch`, which must be at `expected` on the remote (None: absent)."""
         return send(self.path, self.environ, remote, Sending(commit, branch, expected))

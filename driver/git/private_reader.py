@@ -1,6 +1,6 @@
-"""The bare git dir of our own, and what is read from trees in it.
+"""Our bare git dir, and reading trees in it.
 
-It borrows the user's objects; no configuration, hook or index but its own counts in it.
+The git dir borrows the user's objects. It uses only its own configuration, hooks and index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from driver.git.repository import Repository, borrow_objects
 
 @dataclass(frozen=True, slots=True)
 class PrivateDir:
-    """A bare git dir no agent can write; safe to use from many threads, each with its own index."""
+    """A bare git dir that agents cannot write. Thread safe, if each thread has its own index."""
 
     path: Path
     object_format: str
@@ -40,7 +40,7 @@ class PrivateDir:
 
     @classmethod
     def create(cls, path: Path, repo: Repository, environ: Mapping[str, str]) -> Self:
-        """Make it at `path`, which may not exist yet. Nothing is copied but a shallow file."""
+        """Create the git dir at `path`, which must not exist. Copies only a shallow file."""
         path.mkdir(parents=True, exist_ok=True)
         env = private_environment(environ, path)
         made = ("init", "--quiet", "--bare", "--template=", f"--object-format={repo.object_format}")
@@ -50,7 +50,7 @@ class PrivateDir:
 
     @classmethod
     def reopen(cls, path: Path, environ: Mapping[str, str]) -> Self:
-        """Open the one that an earlier run made."""
+        """Open the git dir of an earlier run."""
         env = private_environment(environ, path)
         asked = (f"--git-dir={path}", "rev-parse", "--show-object-format")
         return cls(path, text(run_git(asked, cwd=path, env=env).stdout).strip(), environ, env)
@@ -76,7 +76,7 @@ class PrivateDir:
         timeout_s: float = LOCAL_TIMEOUT_S,
         accept: Sequence[int] = (0,),
     ) -> Captured:
-        """Run git on a work tree and an index of its own."""
+        """Run git on a work tree and its index."""
         argv = (f"--git-dir={self.path}", f"--work-tree={work_tree}", *args)
         env = {**self.env, "GIT_INDEX_FILE": str(index)}
         return run_git(
@@ -102,7 +102,7 @@ class PrivateDir:
         return text(done.stdout).strip()
 
 
-_AT_ONCE = 500  # objects whose content is in memory at a time
+_AT_ONCE = 500  # objects to hold in memory at a time
 _MODE_FOLDER = "040000"
 _AS_PATCH = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff",
              "--no-textconv", "--no-color")  # fmt: skip
@@ -110,7 +110,7 @@ _AS_PATCH = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-d
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The difference of two trees; `forged` are ids of objects whose content is another."""
+    """The difference of two trees. `forged` are ids of objects with another content."""
 
     changes: tuple[Change, ...]
     patch: bytes
@@ -119,25 +119,25 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class PrivateTrees(PrivateDir):
-    """Trees, their differences and contents. Every method raises GitError when git fails."""
+    """Reads trees, their differences and contents. Every method raises GitError if git fails."""
 
     def tree_of(self, commit: str) -> str:
         """The id of a commit's tree."""
         return self._id(self._git("rev-parse", "--verify", "-q", f"{commit}^{{tree}}"))
 
     def subtree(self, commit: str, path: str) -> str:
-        """The id of a folder's tree in a commit, of the whole one for ""; "" where it has none."""
+        """The id of a folder's tree in a commit, or "". The folder "" is the whole tree."""
         asked = ("cat-file", "--batch-check=%(objecttype) %(objectname)")
         answer = text(self._git(*asked, stdin=raw(f"{commit}:{path}\n")).stdout)
         kind, _, found = answer.partition(" ")
         return found.strip() if kind == "tree" else ""
 
     def paths_in(self, tree: str) -> tuple[str, ...]:
-        """Every path in a tree, files, links and nested repositories alike."""
+        """Every path in a tree: files, links and nested repositories."""
         return tuple(records(self._git("ls-tree", "-r", "-z", "--name-only", tree).stdout))
 
     def changes(self, base_tree: str, tree: str) -> tuple[Change, ...]:
-        """The changes from one tree to another, by path; a rename is a deletion and an addition."""
+        """The changes from one tree to another, by path. A rename is a deletion and an addition."""
         if base_tree == tree:
             return ()
         listed = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree, tree)
@@ -145,16 +145,16 @@ class PrivateTrees(PrivateDir):
         return tuple(map(_change, fields[::2], fields[1::2]))
 
     def examined(self, base_tree: str, tree: str) -> Examined:
-        """The `changes` and the `patch` of two trees, and the forged objects: ids that `tree` has
-        over `base_tree` and whose content does not fit them.
+        """The `changes` and the `patch` of two trees, and the forged objects: ids in `tree` but not
+        in `base_tree` whose content does not fit the id.
 
-        Git does not check that, and does not write an object that it has by name: the process that
-        lays down an object first decides what is read for it.
+        Git does not check this, and does not write an object whose name it already has. So the
+        process that first writes an object decides its content.
         """
         if base_tree == tree:
             return Examined((), b"", ())
         asked = ("diff-tree", "-t", "-z", "--raw", *_AS_PATCH, base_tree, tree)
-        # No field is empty, so two NULs stand between what has changed and the patch only.
+        # No field is empty, so two NULs occur only between the changes and the patch.
         listed, _, patch = self._git(*asked).stdout.partition(b"\0\0")
         fields = records(listed.rstrip(b"\0") + b"\0")
         entries = [*map(_change, fields[::2], fields[1::2])]
@@ -168,14 +168,14 @@ class PrivateTrees(PrivateDir):
         return frozenset({tree, *(entry.partition("\t")[0].split(" ")[2] for entry in entries)})
 
     def replaced(self, ids: Set[str], borrowed: Path) -> tuple[str, ...]:
-        """The ids of forged objects that were laid down since this git dir was made, in it or in
-        the folder of `borrowed` objects."""
+        """The ids of forged objects written since this git dir was created, in it or in the folder
+        of `borrowed` objects."""
         since, width = (self.path / "HEAD").stat().st_ctime_ns, len(self._no_object) // 2
         new = (touched_since(f, since, width) for f in (borrowed, self.path / "objects"))
         return self._misnamed(set[str]().union(*new) & ids)
 
     def _misnamed(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """The ids whose objects have another content, or are missing."""
+        """The ids of objects that are missing or have another content."""
         found, wanted = list[str](), sorted(ids)
         for start in range(0, len(wanted), _AT_ONCE):
             asked = "".join(f"{one}\n" for one in wanted[start : start + _AT_ONCE]).encode()
@@ -187,11 +187,11 @@ class PrivateTrees(PrivateDir):
         return tuple(found)
 
     def patch(self, base_tree: str, tree: str) -> bytes:
-        """A patch `git apply` takes. Attributes in the trees cannot hide text from it."""
+        """A patch for `git apply`. Attributes in the trees cannot hide text from it."""
         return self._git("diff-tree", *_AS_PATCH, base_tree, tree).stdout
 
     def whole_diff(self, base_tree: str, tree: str) -> bytes:
-        """The difference as lines, for reading: also of files that call themselves binary."""
+        """The difference as lines, for readers, also of files marked as binary."""
         options = ("-r", "-p", "--text", "--full-index", "--no-renames", "--no-ext-diff",
                    "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")  # fmt: skip
         return self._git("diff-tree", *options, base_tree, tree).stdout
@@ -201,7 +201,7 @@ class PrivateTrees(PrivateDir):
         return self._git("cat-file", "blob", object_id).stdout
 
     def contents(self, object_ids: Iterable[str]) -> dict[str, bytes]:
-        """The content of each of many files, read at once."""
+        """The contents of many files, read at once."""
         wanted = list(dict.fromkeys(object_ids))
         held = self._recent.among(wanted)
         fed = "".join(f"{one}\n" for one in wanted if one not in held).encode()

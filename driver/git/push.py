@@ -1,6 +1,6 @@
-"""Pushes a commit to a branch, never by force, and checks that it is there.
+"""Pushes a commit to a branch, never by force, and checks that it arrived.
 
-The caller chooses commit and branch; `push_result` names what a refusal means.
+The caller chooses commit and branch. `push_result` classifies refusals.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FENCE = "refs/tidegate/shipped"
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A commit to push as `branch`, if that is still at `expected` there (None: absent).
+    """A commit to push as `branch`, if the remote branch is still at `expected` (None: absent).
 
-    `fence` is where FENCE has to be on the remote ("": absent); it moves along with the branch or
-    neither does. None sends the branch alone.
+    `fence` is the expected commit of FENCE on the remote ("": absent). FENCE and the branch move
+    together or not at all. None pushes the branch alone.
     """
 
     commit: str
@@ -50,10 +50,10 @@ class Sending:
 
 
 def send(git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sending) -> PushResult:
-    """Publish the commit; one that is on its branch there already is a success.
+    """Push the commit. If the branch contains it already, this is a success.
 
     Nothing on the remote is ever overwritten: the lease only compares, and a commit that does not
-    contain what is expected there is not sent at all.
+    contain the expected commit is not sent.
     """
     commit, branch, expected, ref = sending.commit, sending.branch, sending.expected, sending.ref
     if (no := forbidden(remote)) is not None:
@@ -79,20 +79,20 @@ def send(git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sen
 def _verified(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sending
 ) -> PushResult:
-    """The result of a push that git called done: what counts is the remote's own answer."""
+    """The result of a push that git reports as done, checked on the remote."""
     there = head_of(git_dir, environ, remote, sending.branch)
     if isinstance(there, PushResult):
         return PushResult(False, f"pushed, but not verified: {there.reason}", UNVERIFIED)
     if there == sending.commit:
         return PushResult(True)
     seen = there or "nothing"
-    return PushResult(False, f"pushed, but the remote shows {seen} there", UNVERIFIED)
+    return PushResult(False, f"pushed, but the remote branch is at {seen}", UNVERIFIED)
 
 
 def _after_refusal(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sending, done: Captured
 ) -> PushResult:
-    """The result of a push that git called failed, with a look at what is on the remote now."""
+    """The result of a push that git reports as failed, checked on the remote."""
     failure = failure_of(sending.branch, done)
     if failure.kind not in ANSWERED:
         no_atomic = sending.fence is not None and b"does not support --atomic" in done.stderr
@@ -100,7 +100,7 @@ def _after_refusal(
     there = refs_on(git_dir, environ, remote, sending.ref, FENCE)
     if isinstance(there, PushResult):
         return failure
-    # Another run that finishes the same shipment may have been quicker by a moment.
+    # Another run may just have pushed the same commit.
     if there.get(sending.ref) == sending.commit:
         fenced = sending.fence is None or there.get(FENCE) == sending.commit
         return PushResult(True, kind="" if fenced else UNFENCED)
@@ -108,22 +108,22 @@ def _after_refusal(
 
 
 def _of_fence(sending: Sending, there: Mapping[str, str], done: Captured) -> PushResult | None:
-    """The result when it was the fence that the push failed at, and not the branch."""
+    """The result if the push failed because of the fence, else None."""
     if sending.fence is None or there.get(sending.ref, "") != (sending.expected or ""):
         return None
     if there.get(FENCE, "") != sending.fence:
-        return PushResult(False, "others shipped at the same moment", MOVED)
+        return PushResult(False, "another run shipped at the same moment", MOVED)
     status = statuses_in(redacted(text(done.stdout)))
     if "atomic" in status.get(sending.ref, "") and "atomic" not in status.get(FENCE, "atomic"):
         busy = push_word(status[FENCE], answered=True) == ADVANCED or "update" in status[FENCE]
         return PushResult(False, status[FENCE], MOVED if busy else UNFENCED)
     both = all("atomic" in status.get(ref, "") for ref in (sending.ref, FENCE))
-    return PushResult(False, "another push was at work there", MOVED) if both else None
+    return PushResult(False, "another push was in progress", MOVED) if both else None
 
 
 def forbidden(remote: Remote) -> PushResult | None:
-    """The refusal of every push that does not go to a folder while failure points are armed."""
+    """Refuses a push over the network while failure points are armed."""
     is_folder = remote.url.startswith(("/", "file:///")) or PurePath(remote.url).is_absolute()
     if is_folder or not failpoints.active():
         return None
-    return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
+    return PushResult(False, "TIDEGATE_FAIL is set, which allows pushes to folders only", FAILED)

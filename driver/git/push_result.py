@@ -1,4 +1,4 @@
-"""The result of a push: a word for it, read from the output of git and the remote. Pure."""
+"""The result of a push, read from the output of git and the remote. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NO_RIGHTS, GONE, UNREACHABLE = "no_rights", "gone", "unreachable"
 UNVERIFIED, INTERRUPTED, FAILED = "unverified", "interrupted", "failed"
 ANSWERED = (ADVANCED, PROTECTED, HOOK, FAILED)
 
-# The first pattern that fits counts. A server's own rules come before its hooks, for hosts report
-# them through a hook; its words about rights come before both.
+# The first match counts. A server's rules come before its hooks, because hosts report their rules
+# through a hook. Missing rights come before both.
 _PATTERNS = (
     (NO_RIGHTS, r"permission|access denied|not allowed to push code to this|\b40[13]\b|denied to "
                 r"|authentication failed|could not read (username|password)|read.only"
@@ -32,8 +32,8 @@ _HOW = {
     ADVANCED: "{branch} has moved on the remote",
     PROTECTED: "the remote protects {branch}",
     HOOK: "a hook of the remote refused {branch}",
-    NO_RIGHTS: "the remote does not accept the log-in, or lets it not write {branch}",
-    GONE: "the remote is not there, or not shown to you",
+    NO_RIGHTS: "the remote does not accept the log-in, or does not let it write {branch}",
+    GONE: "the remote does not exist, or you may not see it",
     UNREACHABLE: "the remote cannot be reached",
     FAILED: "{branch} was not pushed",
 }
@@ -41,13 +41,13 @@ _HOW = {
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """The end of a push; `reason` is one sentence without credentials, "" when all went well.
+    """The result of a push. `reason` is one sentence without credentials, "" after a success.
 
-    `kind`: "advanced" (the branch is not where it was expected), "protected" (by the remote's
-    rules), "hook" (a hook there said no), "no_rights" (log-in or rights), "gone" (no repository
-    there), "unreachable", "unverified" (sent, but not seen there), "interrupted" (it may
-    have arrived), "failed". Of a fenced push also MOVED (others shipped since: nothing was
-    published) and UNFENCED (the remote takes no fence; where it went well, the branch alone).
+    `kind`: "advanced" (the branch has moved), "protected" (by the remote's rules), "hook" (refused
+    by a remote hook), "no_rights" (log-in or rights), "gone" (no repository there), "unreachable",
+    "unverified" (sent, but not found on the remote), "interrupted" (it may have arrived), "failed".
+    A fenced push can also be MOVED (another run shipped: nothing was published) or UNFENCED (no
+    fence on this remote; after a success only the branch was pushed).
     """
 
     ok: bool
@@ -56,10 +56,10 @@ class PushResult:
 
 
 def failure_of(branch: str, done: Captured) -> PushResult:
-    """The refusal that git and the remote print: about the branch, else in general."""
+    """The refusal that git and the remote print, about the branch or in general."""
     refused = statuses_in(redacted(text(done.stdout) + "\n" + text(done.stderr)))
     mine = refused.get(f"refs/heads/{branch}")
-    # Where all refs or none are moved, only the one that was in the way says what it was.
+    # In an atomic push only the ref that caused the failure has the reason.
     others = (why for why in refused.values() if "atomic" not in why)
     status = next(others, mine) if mine is None or "atomic" in mine else mine
     words = last_words(redacted(text(done.stderr)))
@@ -69,8 +69,8 @@ def failure_of(branch: str, done: Captured) -> PushResult:
 
 
 def push_word(message: str, *, answered: bool) -> str:
-    """The kind of a remote's refusal; `answered` when it got as far as the branch."""
-    words = re.sub(r"'[^']*'", "''", message.lower())  # names and addresses may read like anything
+    """The kind of a remote's refusal. `answered` is true if the remote judged the branch."""
+    words = re.sub(r"'[^']*'", "''", message.lower())  # names and addresses could match a pattern
     found = (kind for kind, pattern in _PATTERNS if re.search(pattern, words))
     if answered:
         return next((kind for kind in found if kind != GONE), FAILED)
@@ -78,5 +78,5 @@ def push_word(message: str, *, answered: bool) -> str:
 
 
 def statuses_in(porcelain: str) -> dict[str, str]:
-    """Each refused ref in the output of `git push --porcelain`, with the reason."""
+    """The refused refs in the output of `git push --porcelain`, with their reasons."""
     return dict(re.findall(r"^!\t[^:\s]*:(\S+)\t(.*)$", porcelain, re.MULTILINE))

@@ -1,6 +1,6 @@
-"""The user's remote as it was at the start: finds it, asks for its refs, fetches from it.
+"""Finds the user's remote as it was at the start, lists its refs, and fetches from it.
 
-A remote that cannot be asked is a PushResult, which says why without credentials. `push` sends.
+A remote that does not answer gives a PushResult, without credentials. `push` sends commits.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _FETCHED = "refs/tidegate/target"
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A remote as the user had it at the start; agents cannot redirect it afterwards.
+    """A remote as configured at the start. Agents cannot redirect it afterwards.
 
-    `url` is the literal push URL, `address` the one that is fetched from, as it is written down;
-    `config` holds how to log in there. All may carry secrets and stay out of `repr`. Programs
-    that talk to it run in `processes`, and so end with the wave.
+    `url` is the literal push URL, `address` the configured fetch URL, `config` the settings for
+    logging in. All may contain secrets and stay out of `repr`. Programs that talk to the remote run
+    in `processes`, and so end with the wave.
     """
 
     name: str
@@ -51,9 +51,9 @@ def find_remote(
     name: str | None = None,
     processes: Processes | None = None,
 ) -> Remote | None:
-    """The remote to ship to: `name`, else the branch's own, `origin`, or the only one.
+    """The remote to ship to: `name`, else the branch's remote, `origin`, or the only remote.
 
-    Raises InputError when `name` is not configured.
+    Raises InputError if `name` is not configured.
     """
     settings = configured(repo, environ)
     last = dict(settings)
@@ -75,7 +75,7 @@ def find_remote(
         return None
     url = text(git_in(repo, environ, "remote", "get-url", "--push", chosen).stdout).splitlines()[0]
     if ":" not in url.split("/", 1)[0] and not url.startswith(("/", "~")):
-        url = str(repo.top / url)  # as seen from the user's checkout, where we do not push from
+        url = str(repo.top / url)  # relative to the user's checkout
     frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
     address = last[f"remote.{chosen}.url"]
     return Remote(chosen, url, frozen, processes or Processes(), address)
@@ -84,14 +84,14 @@ def find_remote(
 def refs_on(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, *patterns: str
 ) -> dict[str, str] | PushResult:
-    """The refs of the remote that fit one of `patterns`, and where they are."""
+    """The remote's refs that match `patterns`, with their commits."""
     return _listed(git_dir, environ, remote, remote.name, patterns)
 
 
 def head_of(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str
 ) -> str | PushResult:
-    """The commit that `branch` is at on the remote, "" when it is not there."""
+    """The commit of `branch` on the remote; "" if there is no such branch."""
     ref = f"refs/heads/{branch}"
     there = _listed(git_dir, environ, remote, branch, (ref,))
     return there if isinstance(there, PushResult) else there.get(ref, "")
@@ -100,7 +100,7 @@ def head_of(
 def heads_on(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, timeout_s: float
 ) -> dict[str, str] | PushResult:
-    """Every branch of the remote, and the commit it is at."""
+    """The remote's branches with their commits."""
     seen = talk(git_dir, environ, remote, ("ls-remote", "--heads", remote.url), timeout_s)
     if isinstance(seen, PushResult):
         return seen
@@ -112,7 +112,7 @@ def heads_on(
 def why_unreachable(
     remote: Remote, repo: Repository, environ: Mapping[str, str], timeout_s: float
 ) -> str:
-    """Why the remote does not answer, without credentials; "" when it does. Asks for no log-in."""
+    """The reason why the remote does not answer, without credentials, or "". Never prompts."""
     seen = heads_on(repo.git_dir, environ, remote, timeout_s)
     return seen.reason if isinstance(seen, PushResult) else ""
 
@@ -120,7 +120,7 @@ def why_unreachable(
 def fetch_refs(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, refs: Iterable[str]
 ) -> PushResult:
-    """Bring what refs of the remote hold into `git_dir`, below refs of our own."""
+    """Fetch refs of the remote into `git_dir`, as refs of ours."""
     wanted = [f"+{ref}:refs/tidegate/seen/{ref.removeprefix('refs/')}" for ref in refs]
     if not wanted:
         return PushResult(True)
@@ -130,8 +130,8 @@ def fetch_refs(
 def fetch_head(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str, known: str
 ) -> str | PushResult:
-    """The commit that `branch` is at on the remote, with its objects in `git_dir` afterwards; ""
-    when there is no such branch. Nothing is fetched when it is at `known`."""
+    """The commit of `branch` on the remote; "" if there is no such branch. Fetches it into
+    `git_dir` unless it is `known`."""
     there = head_of(git_dir, environ, remote, branch)
     if isinstance(there, PushResult) or there in ("", known):
         return there
@@ -144,7 +144,7 @@ def fetch_head(
 
 
 def access_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote) -> dict[str, str]:
-    """The environment in which git talks to the remote: no program in it may prompt."""
+    """The environment for talking to the remote, in which no program may prompt."""
     env = frozen_environment(environ, git_dir, remote.config)
     command = env.get("GIT_SSH_COMMAND") or dict(remote.config).get("core.sshcommand") or "ssh"
     if PurePath(command.split()[0]).stem == "ssh" and "GIT_SSH" not in env:
@@ -153,7 +153,7 @@ def access_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote
 
 
 def default_branch(git_dir: Path, environ: Mapping[str, str], remote: Remote) -> str:
-    """The branch that a clone of the remote would check out; "" when it does not say."""
+    """The default branch of the remote; "" if unknown."""
     seen = talk(git_dir, environ, remote, ("ls-remote", "--symref", remote.url, "HEAD"))
     if isinstance(seen, PushResult) or not seen.ok:
         return ""
@@ -168,13 +168,13 @@ def talk(
     args: Sequence[str],
     timeout_s: float = NETWORK_TIMEOUT_S,
 ) -> Captured | PushResult:
-    """Run a git command that talks to the remote; a PushResult when it did not end by itself."""
-    # Supervised like an agent: a push that outlived us would arrive after the next run has begun.
+    """Run a git command that talks to the remote. A PushResult if it did not end by itself."""
+    # Supervised like an agent: a push that outlived us could arrive during the next run.
     argv, env = ("git", f"--git-dir={git_dir}", *args), access_environment(environ, git_dir, remote)
     with talking(argv):
         done = remote.processes.run(Command(argv, git_dir, env, timeout_s))
     if done.ending is Ending.CANCELLED:
-        why = f"git {args[0]} was interrupted: whether the remote got it is not known"
+        why = f"git {args[0]} was interrupted: it may have reached the remote"
         return PushResult(False, why, INTERRUPTED)
     if done.exit_code is None:
         return PushResult(False, f"git {args[0]}: {redacted(done.reason)}", UNREACHABLE)
@@ -184,7 +184,7 @@ def talk(
 def _listed(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, about: str, patterns: Iterable[str]
 ) -> dict[str, str] | PushResult:
-    """The refs that fit; a refusal names the branch or remote `about`."""
+    """The refs that match `patterns`. A refusal names the branch or remote `about`."""
     seen = talk(git_dir, environ, remote, ("ls-remote", remote.url, *patterns))
     if isinstance(seen, PushResult):
         return seen

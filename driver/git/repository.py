@@ -1,7 +1,7 @@
-"""The user's repository: where it is, its branches, its configuration.
+"""The user's repository: its folder, branches and configuration.
 
-It is only read, but for two deliberate writes: one line in `info/exclude`, and a fast-forward of a
-branch when the user asked to ship onto it.
+This module writes only one line in `info/exclude`, and fast-forwards a branch if the user asked to
+ship onto it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from driver.terminal.safe_text import counted
 from state_store.documents.errors import CannotRunError, InputError
 
 _NO_WORK_TREE = (b"must be run in a work tree", b"bare repository")
-_OLDEST_GIT = (2, 32)  # GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT: before it, nothing can be sealed off
+_OLDEST_GIT = (2, 32)  # the first with GIT_CONFIG_GLOBAL and GIT_CONFIG_COUNT, which isolate git
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A checkout of the user's; `branch` is None on a detached HEAD, all paths are absolute."""
+    """A checkout of the user. `branch` is None on a detached HEAD. All paths are absolute."""
 
     top: Path
     git_dir: Path
@@ -50,10 +50,10 @@ class Repository:
 
 
 def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
-    """The checkout that `path` lies in.
+    """Open the checkout that contains `path`.
 
-    Raises InputError when there is none, it is bare or has no commit yet; CannotRunError when
-    git is missing or too old, or refuses because someone else owns the repository.
+    Raises InputError if there is no checkout, or no commit yet; CannotRunError if git is missing or
+    too old, or refuses because another user owns the repository.
     """
     if not path.is_dir():
         raise InputError(f"{path} is not a folder: name a folder inside a git repository")
@@ -71,7 +71,7 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
     found = Repository(top, git_dir, common_dir, "", None, lines[3], lines[4] == "true", objects)
     head = commit_at(found, "HEAD^{commit}", environ)
     if not head:
-        raise InputError(f"{found.top} has no commit yet: make one first")
+        raise InputError(f"{found.top} has no commit yet: make a commit first")
     ref = text(git_in(found, environ, "symbolic-ref", "-q", "HEAD", accept=(0, 1)).stdout).strip()
     return replace(found, head=head, branch=ref.removeprefix("refs/heads/") or None)
 
@@ -90,37 +90,38 @@ def git_in(
 
 
 def configured(repo: Repository, environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The user's git configuration as it holds there, in order: of a key the last value wins."""
+    """The user's git configuration in the checkout, in order. The last value of a key counts."""
     listed = records(git_in(repo, environ, "config", "-z", "--list").stdout)
     pairs = (record.partition("\n") for record in listed)
-    # A key without "=" is a true boolean; only a value spelled out survives the environment.
+    # A key without "=" is a true boolean. The environment needs a value.
     return [(key, value if gap else "true") for key, gap, value in pairs]
 
 
 def check_usable(repo: Repository, environ: Mapping[str, str]) -> None:
-    """Raise CannotRunError for a repository in which no wave can work or watch."""
+    """Raise CannotRunError for a repository that a wave cannot use or guard."""
     _check_refs(repo, environ)
     _check_complete(repo, environ)
 
 
 def _check_refs(repo: Repository, environ: Mapping[str, str]) -> None:
-    """The checkout guard reads the files of refs; a repository with a reftable has none."""
+    """Refuses a reftable, because the checkout guard reads refs as files."""
     try:
         config = (repo.common_dir / "config").read_bytes().lower()
     except OSError:
         return
-    if b"refstorage" not in config:  # nearly always; asking git costs a process
+    if b"refstorage" not in config:  # the usual case, which saves a process
         return
     kept_as = dict(configured(repo, environ)).get("extensions.refstorage", "files")
     if kept_as.partition(":")[0].lower() != "files":
         raise CannotRunError(
-            f"{repo.top} keeps its refs as a {kept_as}, which cannot be watched yet: bring them to"
-            f" files with git -C {shlex.quote(str(repo.top))} refs migrate --ref-format=files"
+            f"{repo.top} keeps its refs as a {kept_as}, which cannot be watched yet: convert them"
+            f" to files with git -C {shlex.quote(str(repo.top))} refs migrate --ref-format=files"
         )
 
 
 def _check_complete(repo: Repository, environ: Mapping[str, str]) -> None:
-    """A partial clone may lack files of its commit, which only the user's own git fetches."""
+    """Refuses a partial clone that lacks objects of its commit. Only the user's git fetches
+    them."""
     if not any((repo.objects / "pack").glob("*.promisor")):
         return
     asked = ("rev-list", "--objects", "--missing=print", f"{repo.head}^{{tree}}")
@@ -134,7 +135,7 @@ def _check_complete(repo: Repository, environ: Mapping[str, str]) -> None:
 
 
 def git_version(cwd: Path, environ: Mapping[str, str]) -> str:
-    """The line that `git version` prints. Raises CannotRunError when git is missing or too old."""
+    """The output of `git version`. Raises CannotRunError if git is missing or too old."""
     env = user_environment(environ)
     version = text(run_git(("version",), cwd=cwd, env=env).stdout).strip()
     found = re.search(r"(\d+)\.(\d+)", version)
@@ -157,11 +158,11 @@ def _refusal(path: Path, argv: Sequence[str], stderr: bytes) -> Exception:
 
 
 def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
-    """The top of the checkout that `path` is in, or would be in once made; None outside any."""
+    """The top of the checkout that contains `path`, which may not exist yet; None outside any."""
     nearest = path.absolute()
     while not nearest.is_dir():
         nearest = nearest.parent
-    # A foreign owner does not make it less of a checkout, and asking runs nothing of its own.
+    # A checkout of another user counts too. This command runs no program of the repository.
     env = with_config(user_environment(environ), (("safe.directory", "*"),))
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel")
     done = run_git(asked, cwd=nearest, env=env, accept=(0, 128))
@@ -169,14 +170,14 @@ def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def is_git_dir(path: Path, environ: Mapping[str, str]) -> bool:
-    """True when a folder outside any checkout is, or is in, a git dir or bare repository."""
+    """True if a folder outside any checkout is in a git dir or bare repository."""
     env = with_config(user_environment(environ), (("safe.directory", "*"),))
     done = run_git(("rev-parse", "--show-toplevel"), cwd=path, env=env, accept=(0, 128))
     return any(words in done.stderr for words in _NO_WORK_TREE)
 
 
 def exclude_from_status(repo: Repository, pattern: str) -> None:
-    """Have git in the user's checkout ignore `pattern`; asking twice adds one line."""
+    """Add `pattern` to the user's `info/exclude`, once."""
     path = Path(os.path.realpath(repo.common_dir / "info" / "exclude"))
     before = path.read_bytes() if path.exists() else b""
     if raw(pattern) in before.splitlines():
@@ -189,10 +190,10 @@ def exclude_from_status(repo: Repository, pattern: str) -> None:
 
 
 def fast_forward(repo: Repository, commit: str, environ: Mapping[str, str]) -> str:
-    """Move the user's checkout ahead to `commit`; "" when done, else why git refused.
+    """Fast-forward the user's checkout to `commit`. Returns "" or the reason of git's refusal.
 
-    Git itself keeps uncommitted work from being lost. The user's own filters apply, as the
-    files are theirs; no hook runs.
+    Git itself protects uncommitted work. The user's filters apply, because the files are theirs. No
+    hook runs.
     """
     merge = ("merge", "--ff-only", "--no-autostash", "--no-stat", "--quiet", commit)
     env, accepted = user_environment(environ), (0, 1, 2, 128)
@@ -208,11 +209,11 @@ def lay_git_dir(
     branch: str | None = None,
     config: str = "",
 ) -> None:
-    """Write a git dir that borrows the user's objects: no template, no hook, no remote.
+    """Write a git dir that borrows the user's objects, without template, hooks or remote.
 
-    `config` is text that goes on inside the `[core]` section.
+    `config` continues the `[core]` section.
 
-    Files instead of `git clone --shared`: six small writes, against a process of 40 ms.
+    Six small writes are faster than `git clone --shared`, a process of 40 ms.
     """
     sha256 = repo.object_format == "sha256"
     path.mkdir(parents=True, exist_ok=True)
@@ -229,8 +230,8 @@ def lay_git_dir(
 
 
 def borrow_objects(git_dir: Path, repo: Repository, *more: Path) -> None:
-    """Let a git dir read the user's objects and those of `more` object folders, and know where a
-    shallow history ends."""
+    """Let a git dir read the user's objects and the `more` object folders. Copies the shallow
+    file."""
     lines = (c_quoted(objects.as_posix()) + b"\n" for objects in (repo.objects, *more))
     (git_dir / "objects" / "info" / "alternates").write_bytes(b"".join(lines))
     if repo.shallow:
@@ -238,16 +239,16 @@ def borrow_objects(git_dir: Path, repo: Repository, *more: Path) -> None:
 
 
 def tip_of(repo: Repository, branch: str, environ: Mapping[str, str]) -> str:
-    """The commit a branch of the user's repository is at, "" when there is no such branch."""
+    """The commit of a branch in the user's repository; "" if there is no such branch."""
     return commit_at(repo, f"refs/heads/{branch}", environ)
 
 
 def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:
-    """The commit a ref of the user's repository is at, "" when there is no such ref."""
+    """The commit of a ref in the user's repository; "" if there is no such ref."""
     asked = ("rev-parse", "-q", "--verify", ref)
     return text(git_in(repo, environ, *asked, accept=(0, 1)).stdout).strip()
 
 
 def is_ancestor(repo: Repository, commit: str, of: str, environ: Mapping[str, str]) -> bool:
-    """True when `of` contains `commit`; False also when the repository does not know it."""
+    """True if `of` contains `commit`. False also for an unknown commit."""
     return is_in_history(repo.git_dir, user_environment(environ), commit, of)

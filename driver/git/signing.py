@@ -1,7 +1,7 @@
-"""Signs commits as the user's own git would: with their key and program, and without a prompt.
+"""Signs commits as the user's git would, with their key and program, but without a prompt.
 
-The configuration is read once, at the start, so no agent has a say in which program runs. The
-setting `[ship] sign` decides if commits are signed.
+The configuration is read once, at the start, so that agents cannot choose the program. The setting
+`[ship] sign` decides if commits are signed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ ALWAYS, NEVER = "always", "never"
 SIGN_TIMEOUT_S = 30.0
 _ASKED = re.compile(r"gpg\..*|user\.signingkey", re.DOTALL)
 _PROGRAM = re.compile(r"gpg(\..*)?\.(program|defaultkeycommand)", re.DOTALL)
-# Where a passphrase could be asked for. The agents of gpg and ssh stay within reach.
+# These variables lead to a passphrase prompt. The agents of gpg and ssh stay reachable.
 _PROMPTS = frozenset({"GPG_TTY", "DISPLAY", "WAYLAND_DISPLAY"})
 _YES = ("true", "yes", "on", "1", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs as the user does: `config` as it was at the start, `key` "" for git's choice."""
+    """Signs commits with the user's `config` at the start. If `key` is "", git chooses."""
 
     key: str
     config: tuple[tuple[str, str], ...]
@@ -42,7 +42,7 @@ class Signer:
         trees: Sequence[str],
         timeout_s: float = SIGN_TIMEOUT_S,
     ) -> tuple[Commit, ...]:
-        """A chain of signed commits with these trees on `parent`. Raises GitError."""
+        """Make a chain of signed commits with `trees` on `parent`. Raises GitError."""
         made: list[Commit] = []
         unprompted = {name: v for name, v in self.environ.items() if name not in _PROMPTS}
         env = frozen_environment(unprompted, git_dir, self.config)
@@ -59,9 +59,9 @@ class Signer:
 
 
 def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer | None:
-    """The signer of a repository's commits; None where they are not signed.
+    """The signer of a repository's commits; None if they are not signed.
 
-    Raises CannotRunError for a program in the checkout, where agents' work may be put.
+    Raises CannotRunError if the program is in the checkout, because agents' work goes there.
     """
     if sign == NEVER:
         return None
@@ -73,13 +73,13 @@ def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer
         if _PROGRAM.fullmatch(key) and (inside := _inside(repo.top, value)):
             raise CannotRunError(
                 f"{key} is {inside}, which is in the checkout of {repo.top}: name a program"
-                ' elsewhere, or set [ship] sign = "never"'
+                ' outside, or set [ship] sign = "never"'
             )
     return Signer(_key(last, repo.top), tuple(asked.items()), environ)
 
 
 def signing_problem(signer: Signer, repo: Repository, timeout_s: float = SIGN_TIMEOUT_S) -> str:
-    """Why no commit can be signed without a user at a terminal; "" when it can."""
+    """The reason why signing without a terminal fails, or ""."""
     with scratch_folder() as folder:
         git_dir = folder / "try.git"
         lay_git_dir(git_dir, repo, head=repo.head)
@@ -87,12 +87,12 @@ def signing_problem(signer: Signer, repo: Repository, timeout_s: float = SIGN_TI
         try:
             signer.signed(git_dir, "", [spec], [f"{repo.head}^{{tree}}"], timeout_s)
         except GitError as error:
-            return "it asks for something, or hangs" if error.status is None else str(error)
+            return "it shows a prompt, or hangs" if error.status is None else str(error)
     return ""
 
 
 def _key(last: Mapping[str, str], top: Path) -> str:
-    """The key to name: the user's `signingkey`, else their own name, not that of the bot."""
+    """The key to use: the user's `signingkey`, else the user's name, not the bot's."""
     named = last.get("user.signingkey", "")
     if named:
         relative = not named.startswith(("~", "key::", "ssh-")) and not Path(named).is_absolute()
@@ -103,7 +103,7 @@ def _key(last: Mapping[str, str], top: Path) -> str:
 
 
 def _inside(top: Path, program: str) -> str:
-    """The program, where it is a file of the checkout; "" for a name or a path elsewhere."""
+    """The program if it is a file in the checkout, else ""."""
     word = program.split(" ")[0]
     if not word or "/" not in word or word.startswith("~"):
         return ""

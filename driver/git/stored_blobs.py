@@ -1,6 +1,6 @@
-"""File contents that a push could publish: those staged, of a range of commits, of all history.
+"""Lists contents that a push could publish: staged, in a range of commits, in all history.
 
-They are read from the index and the object store, never from the working copy.
+The contents come from the index and the object store, never from the working copy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from driver.git.command import BULK_TIMEOUT_S, GitError, records, run_git, text, user_environment
 from driver.git.object_check import read_objects
 
-_BATCH_BYTES = 32 * 2**20  # as much as is held in memory at once, but for larger single files
+_BATCH_BYTES = 32 * 2**20  # in memory at once; a single file may be larger
 _LINK = "160000"
 _RAW = ("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv",
         "--no-relative", "--diff-filter=d")  # fmt: skip
@@ -20,7 +20,7 @@ _RAW = ("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-tex
 
 @dataclass(frozen=True, slots=True)
 class StoredBlob:
-    """A file's content: `path` is where it is or first was, `blob` its object id."""
+    """A file's content: its present or first `path`, and its object id `blob`."""
 
     path: str
     blob: str
@@ -28,39 +28,39 @@ class StoredBlob:
 
 @dataclass(frozen=True, slots=True)
 class StoredBlobs:
-    """A repository to read from; every method raises GitError, CannotRunError without git."""
+    """Reads contents from a repository. Every method raises GitError and CannotRunError."""
 
     folder: Path
     environ: Mapping[str, str]
 
     def staged(self) -> list[StoredBlob]:
-        """The contents that the index has and the last commit has not."""
+        """The contents in the index that are not in the last commit."""
         return _held(self._git("diff", "--cached", *_RAW))
 
     def of_range(self, commits: str) -> list[StoredBlob]:
-        """Every content that the commits of `A..B` brought, also if a later one took it away."""
+        """Every content that a commit of `A..B` added, even if a later commit removed it."""
         return self._objects(commits)
 
     def at_tip(self, commits: str) -> list[StoredBlob]:
-        """The contents at the end of `A..B` that differ from those at its start."""
+        """The contents that differ between the ends of `A..B`."""
         return _held(self._git("diff", *_RAW, "--end-of-options", commits, "--"))
 
     def of_history(self) -> list[StoredBlob]:
-        """Every content that any ref leads to."""
+        """Every content in the history of any ref."""
         return self._objects("--all")
 
     def commit_with(self, blob: str) -> str:
-        """A commit, abbreviated, that brought or took away a content; "" when none is found."""
+        """A commit, abbreviated, that added or removed a content, or ""."""
         asked = ("log", "--all", "-1", "--format=%h", f"--find-object={blob}")
         return text(self._git(*asked)).strip()
 
     def content(self, ref: str) -> bytes:
-        """The bytes of one object, named as git takes it: an id, `:path` in the index,
+        """The bytes of an object. `ref` is an object id, `:path` (in the index) or
         `commit:path`."""
         return self._git("cat-file", "blob", ref)
 
     def contents(self, held: Iterable[StoredBlob]) -> Iterator[tuple[StoredBlob, bytes]]:
-        """Each with its bytes, read many at a time."""
+        """Yields each content with its bytes, read in batches."""
         wanted = list(held)
         sizes = self._checked({one.blob for one in wanted}, "objectsize")
         if missing := [pair for pair in sizes.items() if not pair[1].isdigit()]:
@@ -88,7 +88,7 @@ class StoredBlobs:
         return [StoredBlob(path, blob) for blob, path in first.items() if kinds.get(blob) == "blob"]
 
     def _checked(self, ids: Iterable[str], fact: str) -> dict[str, str]:
-        """A fact about each object, as git prints it; "missing" for one that is not there."""
+        """A fact about each object, as git prints it, or "missing"."""
         fed = "".join(f"{blob}\n" for blob in ids).encode()
         asked = ("cat-file", f"--batch-check=%(objectname) %({fact})")
         lines = text(self._git(*asked, stdin=fed)).splitlines() if fed else []
@@ -107,7 +107,7 @@ class StoredBlobs:
 
 
 def _held(raw: bytes) -> list[StoredBlob]:
-    """The new side of a raw diff, without nested repositories, which have no content."""
+    """The new contents in a raw diff, without nested repositories."""
     fields = records(raw)
     pairs = zip(fields[::2], fields[1::2], strict=True)
     split = ((entry.lstrip(":").split(" "), path) for entry, path in pairs)

@@ -1,4 +1,4 @@
-"""Copies of the user's own git hooks as they were when the wave began, to be run at the ship.
+"""Copies the user's git hooks at the start of the wave, to be run at the ship.
 
 A hook that is a file of the repository comes from the base commit, never from a checkout.
 """
@@ -27,9 +27,9 @@ _NOT_COPIED = (".git", "node_modules")
 
 @dataclass(frozen=True, slots=True)
 class UserHooks:
-    """The copies; `folder` is None where the user has none of HOOKS.
+    """The copied hooks. `folder` is None if the user has none of HOOKS.
 
-    `taken` is the snapshot of `root`, where all copies are, from right after the copying.
+    `taken` is the snapshot of `root`, the folder of all copies, right after copying.
     """
 
     folder: Path | None = None
@@ -37,21 +37,21 @@ class UserHooks:
     taken: Mapping[str, Signature] = field(default_factory=dict)
 
     def path(self, name: str) -> Path | None:
-        """The program of one hook; None where git would run none."""
+        """The program of a hook; None if git would run none."""
         path = self.folder / name if self.folder else None
         return path if path and path.is_file() and os.access(path, os.X_OK) else None
 
     def seen(self) -> Mapping[str, Signature]:
-        """A snapshot of `root` now; `taken` is the one from right after the copying."""
+        """A snapshot of `root` now, to compare with `taken`."""
         return snapshot(self.root) if self.root else {}
 
 
 def copy_hooks(
     repository: Repository, git: PrivateGit, environ: Mapping[str, str], into: Path
 ) -> UserHooks:
-    """Copy the hooks of a repository to `into`, with what else their folder holds.
+    """Copy the hooks of a repository, with their whole folder, to `into`.
 
-    Raises GitError, and CannotRunError for a folder that is too large to be copied.
+    Raises GitError, and CannotRunError if the folder is too large.
     """
     source = hooks_folder(repository, environ)
     inside = _inside(repository, source)
@@ -60,7 +60,7 @@ def copy_hooks(
             return UserHooks()
         _copy(source, into / "hooks", repository, git)
         return UserHooks(into / "hooks", into, snapshot(into))
-    # With all of the folder at the top: `.husky/_/pre-commit` goes on to `.husky/pre-commit`.
+    # With the whole top folder: `.husky/_/pre-commit` calls `.husky/pre-commit`.
     first = inside.parts[0] if inside.parts else ""
     if tree := git.subtree(repository.head, first):
         git.checkout(tree, into / first, into.with_suffix(".index"))
@@ -73,18 +73,18 @@ def hooks_folder(repository: Repository, environ: Mapping[str, str]) -> Path:
     """The folder in which git looks for the user's hooks."""
     asked = ("config", "-z", "--type=path", "--get-all", "core.hooksPath")
     done = git_in(repository, environ, *asked, accept=(0, 1))
-    theirs = records(done.stdout)[:-1]  # the last one is ours, which switches hooks off
+    theirs = records(done.stdout)[:-1]  # the last value is ours, which switches hooks off
     return repository.top / theirs[-1] if theirs else repository.common_dir / "hooks"
 
 
 def remote_refs(repository: Repository, remote: str, environ: Mapping[str, str]) -> bytes:
-    """A remote's branches as the user's repository last saw them: lines of a `packed-refs`."""
+    """The remote-tracking branches of the user's repository, as lines of `packed-refs`."""
     asked = ("for-each-ref", "--format=%(objectname) %(refname)", f"refs/remotes/{remote}/")
     return git_in(repository, environ, *asked).stdout
 
 
 def show_remote(git_dir: Path, remote: Remote, refs: bytes) -> None:
-    """Let hooks in a git dir of ours see the remote, so that they can tell what is new."""
+    """Add the remote to a git dir of ours, so that hooks can find the new commits."""
     parts = (remote.name, remote.url)
     name, url = (part.replace("\\", "\\\\").replace('"', '\\"') for part in parts)
     lines = f'[remote "{name}"]\n\turl = "{url}"\n\tfetch = "+refs/heads/*:refs/remotes/{name}/*"\n'
@@ -95,7 +95,7 @@ def show_remote(git_dir: Path, remote: Remote, refs: bytes) -> None:
 
 
 def _inside(repository: Repository, folder: Path) -> Path | None:
-    """The folder as seen from the top of the checkout; None when it is no part of it."""
+    """The path of `folder` relative to the checkout; None if it is outside."""
     whole = Path(os.path.realpath(folder))
     for git_dir in (repository.git_dir, repository.common_dir):
         if whole.is_relative_to(os.path.realpath(git_dir)):
@@ -105,8 +105,8 @@ def _inside(repository: Repository, folder: Path) -> Path | None:
 
 
 def _copy(source: Path, target: Path, repository: Repository, git: PrivateGit) -> None:
-    """Copy the files that are not in the base; for a link the file that it leads to, as the base
-    has that one. Raises CannotRunError for a folder that is too large."""
+    """Copy the files that are not in the base. For a link, copy its target, from the base if it is
+    there. Raises CannotRunError if the folder is too large."""
     base = frozenset(git.paths_in(git.tree_of(repository.head)))
     top = Path(os.path.realpath(repository.top))
     count = size = 0
@@ -129,7 +129,7 @@ def _copy(source: Path, target: Path, repository: Repository, git: PrivateGit) -
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The paths below a folder that may belong to a hook."""
+    """The files below a folder that may belong to a hook."""
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _NOT_COPIED]
         yield from (Path(where, name) for name in names)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import Usage
+from driver.backend_api.json_schema import shape_problem
 from driver.backends.http.chat_answer import Unusable, answer_text, read_answer, says_something
 from driver.backends.http.chat_usage import Bill
-from driver.backends.http.json_schema import shape_problem
 from driver.backends.http.patch_protocol import WORKER_PATCH_SCHEMA, ScopeError, Shown, patch_files
 from driver.backends.http.reply import HttpAnswer, TransportError, read_reply
 from driver.backends.http.request_shape import Shape, payload, without_refused

@@ -172,7 +172,7 @@ BOTH = {
     ),
     "a recording into a missing folder": Case(nothing, "--record", flags=("--record", "no/r")),
     "a recording over other data": Case(
-        nothing, "this is no recording", flags=("--record", "repo/README.md")
+        nothing, "this is not a recording", flags=("--record", "repo/README.md")
     ),
     "the repository as state folder": Case(
         nothing, "is the repository itself", flags=("--state-dir", "repo")

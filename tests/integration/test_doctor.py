@@ -240,7 +240,7 @@ def test_a_repository_without_a_commit_fails(place: Place, tmp_path: Path) -> No
     git(tmp_path, "init", "-q", "unborn")
     level, told = place.level("repository", repo=tmp_path / "unborn")
     assert level == "fail"
-    assert "has no commit yet -> make one first" in told
+    assert "has no commit yet -> make a commit first" in told
 
 
 def test_a_detached_head_is_told(place: Place) -> None:

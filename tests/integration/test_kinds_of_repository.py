@@ -358,7 +358,7 @@ def test_a_signing_program_that_fails_is_told_before_the_work_or_not_asked(case:
 
 @pytest.mark.parametrize(
     ("how", "sentence"),
-    [("--bare", "has no checkout (a bare"), ("--quiet", "has no commit yet: make one first")],
+    [("--bare", "has no checkout (a bare"), ("--quiet", "has no commit yet: make a commit first")],
 )
 def test_where_there_is_nothing_to_start_from_a_sentence_says_so(
     case: Case, how: str, sentence: str

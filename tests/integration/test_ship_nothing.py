@@ -36,7 +36,7 @@ def test_what_is_verified_is_kept_as_a_patch_and_shipped_once_that_is_asked_for(
     assert (record["verdict"], record["commit"]) == ("verified", None)
     assert "+good" in Path(record["savedWork"]).read_text()
     assert summary_lines(report)[0] == (
-        "verified 1 of 1 item; nothing is shipped without --git or with mode none"
+        "verified 1 of 1 item; nothing ships without --git or with mode none"
     )
     assert frozen(scene.repo.path) == before
     [entry] = json.loads((tmp_path / "tracker.json").read_text())["items"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from driver.backend_api.json_schema import is_strict, shape_problem
 from driver.backends.http.chat_answer import Unusable, answer_text, read_answer, says_something
-from driver.backends.http.json_schema import is_strict, shape_problem
 from driver.backends.http.patch_protocol import WORKER_PATCH_SCHEMA
 from tests.support.raw_server import completion, patch
 

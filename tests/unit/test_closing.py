@@ -53,7 +53,7 @@ def repository(**more: Any) -> dict[str, Any]:
         ),
         pytest.param(
             {"built": [record("a", savedWork="/s/a.patch")], "shipped": None},
-            ["verified 1 of 1 item; nothing is shipped without --git or with mode none",
+            ["verified 1 of 1 item; nothing ships without --git or with mode none",
              "a: verified; its work: /s/a.patch"],
             id="no ship asked",
         ),
@@ -134,7 +134,7 @@ def test_a_verdict_is_said_once(verdict: str, reason: str | None, told: str) -> 
         ({"items_selected": ["A", 7]}, ["dry run: --execute would build A, 7"]),
         (
             {"items_selected": []},
-            ["dry run: nothing to do now; an item is taken when its status is todo"],
+            ["dry run: nothing to do now; a wave takes items with the status todo"],
         ),
         ({"items_selected": [], "error": "there is no tracker"}, []),
     ],

@@ -241,7 +241,7 @@ CODEX_HELP = (0, "Usage: codex login status [OPTIONS]\n")
     ("answers", "has_key", "level", "word"),
     [
         ({}, True, Level.OK, "key"),
-        ({}, False, Level.WARN, "cannot tell"),
+        ({}, False, Level.WARN, "cannot check it"),
         ({"login_status": (0, "Logged in using ChatGPT")}, False, Level.OK, "ChatGPT"),
         ({"login_status": (1, "Not logged in")}, False, Level.FAIL, "Not logged in"),
     ],

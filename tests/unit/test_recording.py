@@ -169,8 +169,8 @@ HEADER = '{"format":"tidegate-recording","version":1}\n'
 @pytest.mark.parametrize(
     ("content", "problems"),
     [
-        ("", ["wave.jsonl:1: this is no recording"]),
-        ("[]\n", ["wave.jsonl:1: this is no recording"]),
+        ("", ["wave.jsonl:1: this is not a recording"]),
+        ("[]\n", ["wave.jsonl:1: this is not a recording"]),
         (HEADER.replace("1}", "2}"), ["wave.jsonl:1: version 2 is not 1"]),
         (HEADER + "{}", ["wave.jsonl:2: the line is cut short"]),
         (HEADER + "{\n", ["wave.jsonl:2: it is not JSON"]),

@@ -14,7 +14,7 @@ from driver.agents.review_verdict import (
     read_verdict,
 )
 from driver.backend_api.driver import FAILURE_AGENT, WorkerResult
-from driver.backends.http.json_schema import is_strict
+from driver.backend_api.json_schema import is_strict
 from driver.domain.results import Verdict
 from driver.domain.reviews import (
     Finding,

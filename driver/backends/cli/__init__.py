@@ -1,1 +1,1 @@
-"""Agent programs: start one, read its events, sort its failures."""
+"""Adapters of agent programs: start them, parse their output, classify their failures."""

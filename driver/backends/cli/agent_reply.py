@@ -1,7 +1,7 @@
-"""The reply of one run of an agent program, and the result of the dispatch that follows from it.
+"""The reply of an agent program, and the dispatch result made from it.
 
-A reader for each program folds its output into a `Reply`; `result_of` joins that with the end of
-the process.
+A parser for each program turns its output into a `Reply`. `result_of` combines the reply with the
+end of the process.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from driver.execution.processes import Ending, Finished
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A run as its output tells it.
+    """The parsed output of a run.
 
-    `started` is False when no session began, `finished` when the output breaks off before the end
-    of the run. `error` is why there is no answer, "" where there is one; `status` is its HTTP
-    status, `fault` the provider's fault behind it. `cached_tokens` are a part of the input.
+    `started` is False if no session began, `finished` is False if the output breaks off. `error` is
+    the reason for a missing answer, or "". `status` is the HTTP status of the error, `fault` the
+    provider's fault. `cached_tokens` are a part of the input.
     """
 
     started: bool = True
@@ -44,23 +44,23 @@ class Reply:
 
     @property
     def failure(self) -> str:
-        """The failure that the output tells, whatever the exit code."""
+        """The failure that the output reports, for any exit code."""
         if self.fault or not self.started:
             return FAILURE_COULD_NOT_RUN
         return FAILURE_AGENT if self.error or not self.finished else FAILURE_NONE
 
 
 class UsageSum:
-    """Adds up the answers of one run. One of unknown use makes the whole unknown, but for the
-    least that it was."""
+    """Adds up the answers of one run. An answer of unknown use makes the sum unknown, with a lower
+    bound."""
 
     def __init__(self) -> None:
         self._uses: list[Usage] = []
 
     def add(self, taken: int | None, given: int | None, cost: float | None = None) -> None:
         """Count one answer: tokens in and out, and USD."""
-        # The programs print zeros where a server tells no use. Nothing is free, so a cost of zero
-        # is that of a model without a known price.
+        # The programs print zeros if a server reports no use. No model is free, so a cost of zero
+        # means an unknown price.
         if taken and given and given > 0:
             self._uses.append(Usage(taken, given, cost or None))
         else:
@@ -73,21 +73,21 @@ class UsageSum:
 
     @property
     def usage(self) -> Usage:
-        """The sum; unknown without any answer."""
+        """The sum; unknown without answers."""
         return total_of(self._uses) if self._uses else Usage()
 
     @property
     def least(self) -> Usage:
-        """An unknown use that is no less than that of the answers so far."""
+        """An unknown use whose lower bound is the use of the answers so far."""
         return with_least(Usage(), self._uses)
 
 
 def result_of(worker_id: str, finished: Finished, reply: Reply, program: str) -> WorkerResult:
-    """The result of a run of `program`, the word for it in sentences for people."""
+    """The result of a run. Messages call the program `program`."""
     failure, error = broken_off(finished) or _judged(finished, reply, program)
     never_ran = finished.ending is Ending.COULD_NOT_START
     fault = reply.fault if finished.ending is Ending.EXITED else None
-    if finished.ending is Ending.SILENT:  # its provider may have kept it waiting
+    if finished.ending is Ending.SILENT:  # perhaps the provider did not answer
         fault = ProviderFault(FaultKind.SILENT, error)
     return WorkerResult(
         worker_id,
@@ -105,7 +105,7 @@ def result_of(worker_id: str, finished: Finished, reply: Reply, program: str) ->
 def _judged(finished: Finished, reply: Reply, program: str) -> tuple[str, str]:
     printed = tail(finished.stderr) or tail(finished.stdout) or "no output"
     if not reply.finished:
-        ended = "did not say that it is done" if reply.started else "did not begin"
+        ended = "ended without a final answer" if reply.started else "did not begin"
         why = reply.error or f"{program} {ended}"
         return reply.failure, f"{why} (exit {finished.exit_code}): {printed}"
     if reply.error:

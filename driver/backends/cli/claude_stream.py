@@ -1,6 +1,6 @@
-"""Reads the lines of `claude -p --output-format stream-json`. Pure: text in, a reply out.
+"""Parses the output of `claude -p --output-format stream-json`. Pure: text in, a reply out.
 
-Owns the judgement of the result line. The exit code and the end of the process are not its concern.
+Judges the result line. Ignores the exit code and the end of the process.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Event = Mapping[str, Any]
 
 
 def read_stream(lines: Iterable[str], now: datetime) -> Reply:
-    """The reply in these lines; lines that are no JSON object or of unknown type are passed over.
-    `now`, with its zone, is when they were read: a used-up plan names a time of day.
+    """The reply in `lines`. Skips lines that are not JSON objects or have an unknown type. `now`,
+    with its zone, is the time of reading, because a used-up plan names a time of day.
 
-    Without a result line the run failed and its usage is unknown: what `assistant` lines carry is
-    preliminary, and so the least that it was.
+    Without a result line the run failed and its usage is unknown. The preliminary usage in
+    `assistant` lines is its lower bound.
     """
     first: Event | None = None
     last: Event | None = None
@@ -54,7 +54,7 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
             case "result", _:
                 last = event
             case "assistant", _:
-                # One answer comes as several lines, and each tells its use so far.
+                # An answer comes as several lines, each with the use so far.
                 message = mapping_at(event, "message")
                 use, answer = mapping_at(message, "usage"), text_at(message, "id")
                 tokens = sum(count_at(use, key) or 0 for key in _MESSAGE_KEYS)
@@ -69,10 +69,10 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
 
 
 def usage_of(result: Event) -> Usage:
-    """Tokens summed over `modelUsage`, and the cost that the CLI tells.
+    """Tokens summed over `modelUsage`, and the cost that the CLI reports.
 
-    Cache reads and cache writes count as input tokens. All zeros mean that the server reported no
-    usage, which is unknown, except where a request was turned down before any model answered.
+    Cache reads and cache writes count as input tokens. If all numbers are zero, the server reported
+    no usage, so it is unknown, unless the request was refused before a model answered.
     """
     models = [use for use in mapping_at(result, "modelUsage").values() if isinstance(use, Mapping)]
     try:
@@ -111,7 +111,7 @@ def _fault(result: Event, retry: Event, limit: Event, now: datetime) -> Provider
     if result.get("is_error") is False and not is_nothing_but_used_up(text):
         return None
     if text_at(result, "subtype").startswith("error_max") or result.get("stop_reason") == "refusal":
-        return None  # its own limits and its model's word, whatever the text may quote
+        return None  # limits of the CLI and answers of the model are no faults of the provider
     delay_ms = amount_at(retry, "retry_delay_ms")
     fault = fault_in(
         text,
@@ -135,7 +135,7 @@ def _message(result: Event) -> str:
 
 
 def _denials(result: Event) -> str:
-    """A line with the tools that the CLI denied its model, "" without any."""
+    """A line with the tools that the CLI denied to its model, or ""."""
     denials = result.get("permission_denials")
     if not isinstance(denials, list) or not denials:
         return ""

@@ -1,6 +1,6 @@
-"""The base of adapters for a vendor's own coding program: models, program, checks, one dispatch.
+"""The base of adapters for vendors' coding programs: models, program, checks, dispatch.
 
-An adapter adds its program's arguments, variables and login, and reads its output.
+Each adapter adds the program's arguments, variables and login, and parses the program's output.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ from driver.terminal.check_result import CheckResult, failed, failed_as, passed
 
 
 class CliDriver(LocalDriver):
-    """A program that works in the workspace by itself. `program` is its usual name, `install` the
-    product's name and the npm package it comes in; `offered` are the models it is known to take,
-    if they are others than those of the roles."""
+    """A coding program that works in the workspace. `program` is its usual name, `install` the
+    product and its npm package, `offered` its known models beyond those of the roles."""
 
     program: ClassVar[str]
     install: ClassVar[tuple[str, str]]
@@ -52,7 +51,7 @@ class CliDriver(LocalDriver):
         tier: int,
         **options: Unpack[LocalOptions],
     ) -> None:
-        """`models` by role; `program` is a name, a path or a whole argument prefix."""
+        """`models` is by role. `program` is a name, a path or an argument prefix."""
         options.setdefault("stall_s", DEFAULT_STALL_S)
         super().__init__(**options)
         self.model_map = dict(models)
@@ -62,26 +61,26 @@ class CliDriver(LocalDriver):
 
     @abstractmethod
     def arguments(self, request: WorkerRequest, folder: Path) -> tuple[str, ...]:
-        """The words after the program; files that they name are written into `folder`."""
+        """The arguments of the program. Writes the files that they name into `folder`."""
 
     @abstractmethod
     def read(self, request: WorkerRequest, finished: Finished, now: datetime) -> Reply:
-        """The reply in the output of a run that was read at `now`."""
+        """Parse the output of a run, read at `now`."""
 
     @abstractmethod
     def login(self, ask: Ask) -> CheckResult | None:
-        """The check of the program's login; None where it needs none."""
+        """Check the program's login; None if it needs none."""
 
     def variables(self) -> Mapping[str, str]:
-        """Variables for the program besides the parent's."""
+        """Additional variables for the program."""
         return {}
 
     def key_problem(self) -> str | None:
-        """The sentence for a key that is named and not there."""
+        """The error message for a named key that is missing, or None."""
         return None
 
     def probe_capabilities(self) -> DriverCapabilities:
-        """All abilities, a cost of its own only where it reports one; nothing is contacted."""
+        """All abilities; a cost only if the program reports it. Does not use the network."""
         return DriverCapabilities(
             name=self.name,
             parallel_dispatch=True,
@@ -98,17 +97,17 @@ class CliDriver(LocalDriver):
         )
 
     def command_line(self) -> tuple[str, ...]:
-        """The call for a request that asks for nothing special; the prompt comes on stdin."""
+        """The command line of a plain request. The prompt comes on stdin."""
         return (*self._program, *self.arguments(WorkerRequest(prompt=""), Path()))
 
     def readiness_problems(self) -> tuple[str, ...]:
-        """A sentence when the program or its named key is missing; a missing login shows at the
-        first use."""
+        """The error messages for a missing program or named key. A missing login shows at the first
+        use."""
         missing = None if self._found() else self._missing()
         return tuple(filter(None, (missing, self.key_problem())))
 
     def examine(self) -> tuple[CheckResult, ...]:
-        """The program, its version and its login, as an agent would find them."""
+        """Check program, version and login in the environment of an agent."""
         found = self._found()
         if found is None:
             return (failed_as("program", self._missing()),)
@@ -118,7 +117,7 @@ class CliDriver(LocalDriver):
         return examine_cli(found[0], ask, self.login)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Run the program once and read its output."""
+        """Run the program once and parse its output."""
         found = self._found()
         if found is None:
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
@@ -137,12 +136,12 @@ class CliDriver(LocalDriver):
         return result
 
     def _found(self) -> tuple[str, ...] | None:
-        """The argument prefix that starts the program; None when it is not there."""
+        """The argument prefix that starts the program; None if it was not found."""
         path = self.find_program(self._program[0])
         return (path, *self._program[1:]) if path else None
 
     def _missing(self) -> str:
-        """The sentence for a program that is not there."""
+        """The error message for a program that was not found."""
         named = "" if self._program[0] == self.program else ", named in [backend] command,"
         product, package = self.install
         return (
@@ -154,10 +153,10 @@ class CliDriver(LocalDriver):
 def examine_cli(
     program: str, ask: Ask, login: Callable[[Ask], CheckResult | None] | None = None
 ) -> tuple[CheckResult, ...]:
-    """The checks of `program` by its `--version`, and by `login` where it runs at all."""
+    """Check `program` with `--version`, and `login` if it runs."""
     done = ask("--version")
     if done.exit_code != 0:
-        remedy = f"run {program} --version by hand, and install it anew"
+        remedy = f"run {program} --version by hand, and reinstall it"
         return (failed("program", f"{program} does not run: {reason_of(done)}", remedy),)
     version = next(iter(done.stdout.split("\n")), "").strip()
     found = passed("program", f"{program}: {version[:80] or 'no version told'}")
@@ -166,14 +165,14 @@ def examine_cli(
 
 
 def knows(ask: Ask, *command: str) -> bool:
-    """True when the program has this command; one that lacks it would take the words for a prompt
-    and spend money on them."""
+    """True if the program has this command. Without it, the program would take the words as a
+    prompt and spend money."""
     return " ".join(command) in ask(*command, "--help").stdout
 
 
 def reason_of(done: Finished) -> str:
-    """The last words of a program that was asked something, or the reason why it has none."""
+    """The last output line of a program, or the reason why there is none."""
     if done.ending is not Ending.EXITED:
         return could_not_run_reason(done) or done.reason or "it did not end in time"
     words = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return words[-1][:200] if words else f"exit {done.exit_code}, without a word"
+    return words[-1][:200] if words else f"exit {done.exit_code}, without output"

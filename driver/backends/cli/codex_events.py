@@ -1,6 +1,6 @@
-"""Reads the lines of `codex exec --json`. Pure: text in, a reply out.
+"""Parses the output of `codex exec --json`. Pure: text in, a reply out.
 
-Owns the judgement of the last turn. The exit code and the end of the process are not its concern.
+Judges the last turn. Ignores the exit code and the end of the process.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from driver.backends.cli.json_output import object_in, objects_in
 ERROR_CHARACTERS = 2000
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b", re.IGNORECASE)
 
-# After any other fault the provider has billed nothing for that request.
+# After all other faults the provider has billed nothing for the request.
 _PERHAPS_BILLED = TRANSIENT - {FaultKind.RATE_LIMITED}
 
 
 def read_events(lines: Iterable[str], now: datetime) -> Reply:
-    """The reply in these lines; lines that are no JSON object or of unknown type are passed over.
+    """The reply in `lines`. Skips lines that are not JSON objects or have an unknown type.
 
-    `now`, with its zone, is when they were read. Without the end of a turn the run failed and its
+    `now`, with its zone, is the time of reading. Without the end of a turn the run failed and its
     use is unknown.
     """
     started, worked, ended = False, False, ""
@@ -40,7 +40,7 @@ def read_events(lines: Iterable[str], now: datetime) -> Reply:
                 ended = error = ""
             case "item.completed":
                 item = mapping_at(event, "item")
-                # An item of type error is a warning, such as of a model that it knows little of.
+                # An item of type error is a warning, for example about a model without metadata.
                 worked = worked or item.get("type") != "error"
                 text = text_at(item, "text") if item.get("type") == "agent_message" else text
             case "turn.completed":
@@ -51,14 +51,14 @@ def read_events(lines: Iterable[str], now: datetime) -> Reply:
             case "turn.failed":
                 ended = "failed"
                 error = text_at(mapping_at(event, "error"), "message") or error
-            case "error":  # also printed for every reconnection, which is no failure yet
+            case "error":  # also printed for reconnections, which are not yet a failure
                 error = text_at(event, "message") or error
     if ended == "completed":
         return Reply(text=text, usage=sums.usage, cached_tokens=cached)
     words = _sentence_in(error)
     status = _STATUS.search(words)
     fault = fault_in(words, now, status=int(status[1]) if status else None) if words else None
-    # Words that were taken out of an object are the server's own: it refused the request.
+    # A message inside an object comes from the server, which refused the request.
     turned_down = words != error.strip() if fault is None else fault.kind not in _PERHAPS_BILLED
     return Reply(
         started,
@@ -71,7 +71,7 @@ def read_events(lines: Iterable[str], now: datetime) -> Reply:
 
 
 def _sentence_in(message: str) -> str:
-    """The sentence in a message that is the body of a server's answer, else the message."""
+    """The error message in a server's JSON answer, or `message` itself."""
     body = object_in(message) or {}
     inner = body.get("error")
     sentence = inner if isinstance(inner, str) else text_at(mapping_at(body, "error"), "message")

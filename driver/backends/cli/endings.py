@@ -1,6 +1,6 @@
-"""Translates the end of a process into the words of the backend contract.
+"""Translates the end of a process into the terms of the backend contract.
 
-Owns the names of endings that were not the program's own. Its adapter reads its output.
+Names the endings that the engine or the system caused. The adapters parse the output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from driver.execution.processes import Ending, Finished, could_not_run_reason
 TAIL_CHARACTERS = 2000
 MAX_LINE = 16 * 1024 * 1024
 
-# Where a shell would put the same news; Finished has no exit code for these endings.
+# The exit codes that a shell uses for these endings, which have none in Finished.
 _EXIT_CODES = {
     Ending.TIMED_OUT: 124,
     Ending.SILENT: 124,
@@ -33,13 +33,13 @@ _EXIT_CODES = {
 
 
 def left_running(finished: Finished) -> tuple[str, ...]:
-    """The processes that a command left behind when it came to its own end; a command that was
-    ended had no time to tidy up."""
+    """The processes that a command left running when it ended by itself. An ended command had no
+    time to clean up."""
     return finished.survivors_named if finished.ending is Ending.EXITED else ()
 
 
 def command_result(finished: Finished) -> CommandResult:
-    """The contract's view of how a process ended."""
+    """The end of a process as a CommandResult."""
     code = finished.exit_code
     return CommandResult(
         exit_code=_EXIT_CODES.get(finished.ending, 1) if code is None else code,
@@ -55,7 +55,7 @@ def command_result(finished: Finished) -> CommandResult:
 
 
 def broken_off(finished: Finished) -> tuple[str, str] | None:
-    """(failure, error) of an agent that did not come to its own end, else None."""
+    """(failure, error) of an agent that did not end by itself, else None."""
     if finished.ending is Ending.EXITED:
         return None
     if finished.ending is Ending.TIMED_OUT:
@@ -69,9 +69,9 @@ def broken_off(finished: Finished) -> tuple[str, str] | None:
 
 
 def printed_lines(finished: Finished) -> Iterator[str]:
-    """All lines of standard output, also those that are not kept in memory.
+    """All lines of standard output, even if they are not in memory.
 
-    A line of more than `MAX_LINE` characters comes in pieces: no program says so much in one.
+    A line of more than `MAX_LINE` characters comes in pieces.
     """
     if finished.stdout_file is None:
         yield from finished.stdout.splitlines()
@@ -83,12 +83,12 @@ def printed_lines(finished: Finished) -> Iterator[str]:
 def not_run(
     worker_id: str, failure: str, error: str, fault: ProviderFault | None = None
 ) -> WorkerResult:
-    """The result of a dispatch that never started, and so cost nothing."""
+    """The result of a dispatch that did not start and cost nothing."""
     return WorkerResult(worker_id, error=error, usage=NOTHING_SPENT, failure=failure, fault=fault)
 
 
 def tail(text: str, limit: int = TAIL_CHARACTERS) -> str:
-    """The end of a text, from the start of a line where that can be."""
+    """The end of a text, from the start of a line if possible."""
     text = text.strip()
     if len(text) <= limit:
         return text

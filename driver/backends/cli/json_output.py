@@ -1,4 +1,4 @@
-"""Reads the JSON that agent programs print line by line or write into a file."""
+"""Parses the JSON that agent programs print line by line or write into a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_VERDICT_BYTES = 2**20
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """The JSON object that `text` is, None when it is none."""
+    """`text` parsed as a JSON object; None if it is not."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -23,8 +23,8 @@ def object_in(text: str) -> dict[str, Any] | None:
 
 
 def answer_in(text: str) -> dict[str, Any] | None:
-    """The JSON object of an answer that decides something: None also where parsers may differ on
-    it, as on a key that occurs twice."""
+    """A decisive answer parsed strictly as a JSON object. None also if parsers may differ, for
+    example on a duplicate key."""
     try:
         value = strict_json.parse(text)
     except ValueError:
@@ -33,15 +33,15 @@ def answer_in(text: str) -> dict[str, Any] | None:
 
 
 def objects_in(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """The lines that are JSON objects; all others are passed over."""
+    """The lines that are JSON objects, parsed."""
     return (found for line in lines if (found := object_in(line)) is not None)
 
 
 def bytes_of(path: Path, most: int) -> bytes:
     """The content of a file that an agent may have written.
 
-    Raises ValueError when it is larger than `most` bytes or no regular file: reading a pipe or a
-    device would hang. Raises OSError when it cannot be read.
+    Raises ValueError if it is larger than `most` bytes or not a regular file, because reading a
+    pipe or a device could block. Raises OSError if it cannot be read.
     """
     if not stat.S_ISREG(path.lstat().st_mode):
         raise ValueError("it is not a regular file")
@@ -53,11 +53,11 @@ def bytes_of(path: Path, most: int) -> bytes:
 
 
 def read_verdict(path: Path) -> tuple[dict[str, Any] | None, str]:
-    """The object that a program was asked to write, and a warning when what it wrote is none."""
+    """The JSON object in a verdict file, and a warning if there is none."""
     try:
         found = strict_json.parse(bytes_of(path, MAX_VERDICT_BYTES).decode("utf-8"))
     except FileNotFoundError:
         return None, "there is no verdict file"
     except (OSError, ValueError) as error:
         return None, f"the verdict file cannot be used ({error})"
-    return (found, "") if isinstance(found, dict) else (None, "the verdict file holds no object")
+    return (found, "") if isinstance(found, dict) else (None, "the verdict file is no JSON object")

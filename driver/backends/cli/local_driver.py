@@ -1,7 +1,7 @@
-"""The base of our backends: commands, ids, status, further tries and the token meter.
+"""The base of our backends: commands, ids, status, retries and the token meter.
 
-Owns how an agent program is found and started: prompt on stdin, a chosen environment, bounded time.
-`endings` names the end of its process, and each adapter reads its output.
+Finds and starts agent programs: prompt on stdin, a chosen environment, bounded time. `endings`
+names the end of the process. Each adapter parses the output.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ Ask = Callable[..., Finished]
 
 
 class LocalOptions(TypedDict, total=False):
-    """The options of every backend that runs programs, which it hands on to LocalDriver.
+    """The options that every backend passes to LocalDriver.
 
-    `environ` is the parent's environment (default: this process's), `env` the names in it that
-    agents may see too. `timeout_s` bounds a dispatch with all its tries; an agent that prints
-    nothing for `stall_s` is ended; `retries` further tries follow a fault of the provider that may
-    pass. A program with a folder in its name is looked for from `base` (default: the current one).
+    `environ` is the parent's environment (default: this process's), `env` more names in it that
+    agents may see. `timeout_s` bounds a dispatch with all its tries. An agent without output for
+    `stall_s` is ended. `retries` more tries follow a transient fault of the provider. A program
+    path is relative to `base` (default: the current folder).
     """
 
     environ: Mapping[str, str] | None
@@ -75,11 +75,11 @@ class LocalOptions(TypedDict, total=False):
 
 
 class LocalDriver(AgentDriver):
-    """Base of our adapters. A subclass answers requests; this class runs, names and counts.
+    """The base of our adapters. A subclass answers requests; this class runs and counts them.
 
-    `parent_names` are the parent's variables that its program needs to find its account and the
-    network, `first_signal` is sent to a program that must end, and `asks_base_url` is True when the
-    adapter sends requests to `[backend] base_url`.
+    `parent_names` are the variables that the program needs to find its account and the network.
+    `first_signal` asks the program to end. `asks_base_url` is True if the adapter sends requests to
+    `[backend] base_url`.
     """
 
     parent_names: ClassVar[tuple[str, ...]] = ()
@@ -107,7 +107,7 @@ class LocalDriver(AgentDriver):
         self._throttle = Throttle(retries=retries, probe_s=PROBE_S)
         self._ends: dict[str, float] = {}
         self._meter = TokenMeter()
-        self.prices: Mapping[str, Price] = {}  # the user's own, before those of the table
+        self.prices: Mapping[str, Price] = {}  # the user's prices, which override the table
         self._states: dict[str, str] = {}
         self._survivors: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
@@ -115,18 +115,18 @@ class LocalDriver(AgentDriver):
 
     @abstractmethod
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Run one agent to its end, once; `status` and `tokens_spent` are filled in by the caller.
+        """Run one agent to its end, once. The caller fills in `status` and `tokens_spent`.
 
-        A provider's fault goes into `fault`: the caller waits and asks again where that may help.
+        A provider's fault goes into `fault`, so that the caller can wait and try again.
         """
 
     def resolve_model(self, role: str) -> str:
-        """The model of a role, the worker's for an unknown one; "" where none is named."""
+        """The model of a role, or else the worker's; "" if none is named."""
         return self.model_map.get(role) or self.model_map.get(ROLE_WORKER, "")
 
     def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
-        """Run one agent to its end under a new id. Where its provider has a fault that may pass,
-        more tries follow; all of them are metered and their use is added up."""
+        """Run one agent to its end under a new id. More tries follow a transient fault of the
+        provider; their use is added up."""
         worker_id = f"{self.name}-{uuid.uuid4().hex}"
         self._mark(worker_id, WORKER_RUNNING)
         state = WORKER_FAILED
@@ -162,11 +162,11 @@ class LocalDriver(AgentDriver):
         if self._cancelled.is_set():
             return not_run(worker_id, FAILURE_CANCELLED, "cancelled before it started")
         within = "" if self._throttle.given_up else f" within {limit_s:g} s"
-        why = f"its provider took no further request{within}, for all items"
+        why = f"its provider took no more requests{within}, for all items"
         return not_run(worker_id, FAILURE_COULD_NOT_RUN, why)
 
     def worker_status(self, worker_id: str) -> WorkerStatus:
-        """The state of a dispatch; a running one is called stalled when long silent."""
+        """The state of a dispatch. A running dispatch is stalled after a long silence."""
         with self._lock:
             state = self._states.get(worker_id, WORKER_UNKNOWN)
         if state != WORKER_RUNNING:
@@ -180,11 +180,11 @@ class LocalDriver(AgentDriver):
     def run_command(
         self, command: Any, cwd: str | None = None, shell: bool | None = None
     ) -> CommandResult:
-        """Run a string in the shell or a list of arguments, without any limit."""
+        """Run a string in the shell, or a list of arguments, without limits."""
         return self.run_bounded(_as_argv(command, shell), cwd or ".", CommandLimits())
 
     def run_bounded(self, command: Any, cwd: str, limits: CommandLimits) -> CommandResult:
-        """Run a command under `limits`, whose environment is the child's whole environment."""
+        """Run a command under `limits`."""
         env = limits.environment
         started = Command(
             argv=_as_argv(command, None),
@@ -196,23 +196,24 @@ class LocalDriver(AgentDriver):
         return command_result(self.processes.run(started))
 
     def get_tokens_spent(self) -> int | None:
-        """Tokens of all metered dispatches so far, None when there was none."""
+        """Tokens of all metered dispatches so far; None if there was none."""
         return self._meter.known
 
     def attend(self, say: Callable[[str], None], give_up_s: float) -> None:
-        """From now on report to `say` how the provider answers, and give it up after that time."""
+        """Begin a wave: report the provider's state to `say`, and give up after `give_up_s`
+        seconds."""
         self._throttle.attend(say, give_up_s)
 
     def provider_load(self) -> ProviderLoad | None:
-        """The times that the gate before the provider was closed since `attend`."""
+        """The load of the provider since `attend`."""
         return self._throttle.load()
 
     def get_unmetered_dispatches(self) -> int:
-        """The number of dispatches that ended without a known use."""
+        """The number of ended dispatches with unknown use."""
         return self._meter.unmetered
 
     def cancel(self) -> None:
-        """End every running dispatch and command soon, and start no further one."""
+        """End all running dispatches and commands soon, and start no more."""
         self._cancelled.set()
         self.processes.cancel()
 
@@ -224,8 +225,8 @@ class LocalDriver(AgentDriver):
         folder: Path,
         variables: Mapping[str, str],
     ) -> Finished:
-        """Start an agent program in the workspace and wait for its end. `folder` takes its whole
-        output; `variables` are those of the adapter, which the request's own go before."""
+        """Run an agent program in the workspace to its end. Its whole output goes into `folder`.
+        The request's variables override the adapter's `variables`."""
         left_s = max(0.0, self._ends[worker_id] - time.monotonic())
         names = (*self.parent_names, *self.env_names)
         command = Command(
@@ -243,8 +244,8 @@ class LocalDriver(AgentDriver):
         return finished
 
     def asking(self, program: tuple[str, ...]) -> Ask:
-        """A call that runs `program` with more words, as an agent would be run, but with nothing
-        on stdin, in an empty folder and for a short time."""
+        """A function that runs `program` with arguments as an agent would run, but without input,
+        in an empty folder and for a short time."""
         env = child_environment(self.environ, (*self.parent_names, *self.env_names))
 
         def ask(*words: str) -> Finished:
@@ -256,7 +257,8 @@ class LocalDriver(AgentDriver):
         return ask
 
     def find_program(self, program: str) -> str | None:
-        """The absolute path of `program`: one with a folder counts from our base, else PATH."""
+        """The absolute path of `program`: relative to our base if it names a folder, else on
+        PATH."""
         if Path(program).name != program:
             found = shutil.which(self.base / program)
         else:
@@ -270,7 +272,7 @@ class LocalDriver(AgentDriver):
 
 @contextmanager
 def dispatch_folder(request: WorkerRequest) -> Iterator[Path]:
-    """The request's scratch folder, or one that is gone when the dispatch is over."""
+    """The request's scratch folder, or else a temporary folder for this dispatch."""
     if request.scratch is not None:
         request.scratch.mkdir(parents=True, exist_ok=True)
         yield request.scratch
@@ -280,13 +282,13 @@ def dispatch_folder(request: WorkerRequest) -> Iterator[Path]:
 
 
 def item_of(request: WorkerRequest) -> str:
-    """The item's slug: from the engine's variable, else from a label such as `dispatch:<slug>`."""
+    """The item's slug, from the engine's variable or a label such as `dispatch:<slug>`."""
     named = request.environment.get("TIDEGATE_ITEM")
     return named or (request.label or "").removeprefix("dispatch:")
 
 
 def phase_of(request: WorkerRequest) -> str:
-    """The phase: from the engine's variable, else the request's, else "build"."""
+    """The phase, from the engine's variable, else from the request, else "build"."""
     return request.environment.get("TIDEGATE_PHASE") or request.phase or BUILD
 
 

@@ -1,7 +1,7 @@
-"""Reads the output of the other agent programs that the `command` backend knows by name.
+"""Parses the output of the agent programs that the `command` backend knows by name.
 
-One pure reader for each; a program without a reader tells its use by a usage file. A reader takes
-the lines that a program printed until it came to its own end, and those of its usage file.
+Each has a pure parser, for the lines of the output and of the usage file. A program without a
+parser reports its use in a usage file.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Reader = Callable[[Lines, Lines], Reply]
 
 
 def read_opencode(lines: Lines, usage_lines: Lines = ()) -> Reply:
-    """`opencode run --format json`: an event a line; every `step_finish` tells one answer's use.
+    """`opencode run --format json`: an event per line. Each `step_finish` has the use of an answer.
 
-    Input excludes what was read from and written to the cache, output what was reasoned.
+    Its input excludes cached tokens, its output excludes reasoning.
     """
     del usage_lines
     sums, texts, failed, started = UsageSum(), [], None, False
@@ -49,9 +49,10 @@ def read_opencode(lines: Lines, usage_lines: Lines = ()) -> Reply:
 
 
 def read_gemini(lines: Lines, usage_lines: Lines = ()) -> Reply:
-    """`gemini -o stream-json`: an event a line, the last a `result` with the tokens of the run.
+    """`gemini -o stream-json`: an event per line. The last is a `result` with the tokens of the
+    run.
 
-    Its output tokens leave out the thoughts, its total has them.
+    Its output tokens exclude thoughts, its total includes them.
     """
     del usage_lines
     sums, texts, result, started = UsageSum(), [], None, False
@@ -75,7 +76,7 @@ def read_gemini(lines: Lines, usage_lines: Lines = ()) -> Reply:
     return _failed(sums, text, error, int(code[1]) if code else None)
 
 
-# How aider's library names what a provider answered; aider itself then ends with exit code 0.
+# The names of provider errors in aider's library. aider itself ends with exit code 0 after them.
 _OF_AIDER = {
     "AuthenticationError": 401,
     "BadRequestError": 400,
@@ -91,9 +92,9 @@ _AIDER_ERROR = re.compile(r"^litellm\.(\w+): ", re.MULTILINE)
 
 
 def read_aider(lines: Lines, usage_lines: Lines = ()) -> Reply:
-    """aider with `--analytics-log` on the usage file: an event before and after every answer.
+    """aider with `--analytics-log`: the usage file has an event before and after every answer.
 
-    A request without an answer is an error, whose words stand in the output and nowhere else.
+    A request without an answer is an error. Only the output has its message.
     """
     sums, requests, text = UsageSum(), 0, ""
     for event in objects_in(usage_lines):
@@ -103,7 +104,7 @@ def read_aider(lines: Lines, usage_lines: Lines = ()) -> Reply:
         elif event.get("event") == "message_send":
             taken, given = count_at(about, "prompt_tokens"), count_at(about, "completion_tokens")
             sums.add(taken, given, amount_at(about, "cost"))
-    for line in lines:  # all of them may be longer than memory; the end is kept
+    for line in lines:  # too long for memory perhaps, so only the end is kept
         text += line
         if len(text) > 2 * TEXT_CHARACTERS:
             text = text[-TEXT_CHARACTERS:]
@@ -126,9 +127,9 @@ _CACHE = ("read", "write")
 
 
 def _failed(sums: UsageSum, text: str, error: str, code: object) -> Reply:
-    """The reply of a run that ended with an error; `code` may be its HTTP status."""
+    """The reply of a failed run. `code` may be its HTTP status."""
     status = code if isinstance(code, int) and 400 <= code <= 599 else None
-    # A request that was turned down cost nothing; one without a status may have been billed.
+    # A refused request cost nothing. A request without a status may have been billed.
     turned_down = sums.usage if sums.answers else NOTHING_SPENT
     usage = sums.least if status is None else turned_down
     return Reply(error=error, status=status, text=text, usage=usage)

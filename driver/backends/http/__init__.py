@@ -1,1 +1,1 @@
-"""Models behind Chat Completions: request, answer, files."""
+"""The client for Chat Completions: requests, answers, files."""

@@ -1,7 +1,7 @@
-"""Finds the object in a chat completion, wherever the model or its server put it. Pure.
+"""Finds the JSON object in a chat completion. Pure.
 
-Servers leave it in fences, in prose, behind a model's thoughts, in the arguments of a tool call or
-in the field for reasoning; each way in which there is none has its own reason.
+Servers put it in fences, in prose, behind a model's thoughts, in the arguments of a tool call or in
+the field for reasoning. Each kind of missing object has its own message.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from driver.backend_api.json_parts import mapping_at, text_at
-from driver.backends.http.json_schema import Schema, shape_problem
+from driver.backend_api.json_schema import Schema, shape_problem
 from driver.backends.http.reply import first_choice
 from driver.terminal.safe_text import safe_line
 from state_store.documents import strict_json
 
-_MAX_STARTS = 5000  # of objects in one text; an answer of braces only must not cost a minute
+_MAX_STARTS = 5000  # of objects in one text, so that many braces do not cost a minute
 _THOUGHTS = "</think>"
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """The reason why an answer cannot be used. To ask again is no use when it is `final`; `cut`
-    answers need more room first."""
+    """The reason why an answer is unusable. If `final`, asking again does not help. If `cut`, the
+    next request needs a higher limit."""
 
     reason: str
     final: bool = False
@@ -52,12 +52,12 @@ def read_answer(document: Mapping[str, Any], schema: Schema) -> dict[str, Any] |
 
 
 def answer_text(document: Mapping[str, Any]) -> str:
-    """The model's words, for people; "" when it has none."""
+    """The model's text, for people, or ""."""
     return next(_texts(mapping_at(first_choice(document) or {}, "message")), "")
 
 
 def says_something(document: Mapping[str, Any]) -> bool:
-    """True when there is an answer of any kind, for which a model must have used tokens."""
+    """True if there is any answer, for which a model must have used tokens."""
     message = mapping_at(first_choice(document) or {}, "message")
     spoken = [message.get(key) for key in ("reasoning", "reasoning_content", "refusal")]
     return any(_texts(message)) or any(spoken)
@@ -91,7 +91,7 @@ def _texts(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _whole_thought(message: Mapping[str, Any], schema: Schema) -> dict[str, Any] | None:
-    # A thought quotes and tries objects, so only one that is the whole text is meant.
+    # Thoughts contain drafts of objects, so only an object that is the whole text counts.
     for key in ("reasoning_content", "reasoning"):
         with suppress(ValueError):
             value = strict_json.parse(text_at(message, key).strip())
@@ -101,7 +101,7 @@ def _whole_thought(message: Mapping[str, Any], schema: Schema) -> dict[str, Any]
 
 
 def _last_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, str]:
-    """The last object of `text` that fits, else what is wrong with the last one there is."""
+    """The last object in `text` that fits the schema, or the fault of the last object."""
     problem = ""
     for part in (text.rpartition(_THOUGHTS)[2], text):
         found = None
@@ -125,7 +125,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         try:
             value, end = strict_json.DECODER.raw_decode(text, at)
         except RecursionError:
-            return  # each of its braces would be as deep again
+            return  # nested too deeply, as would be all inner braces
         except ValueError:
             end = at + 1
         else:

@@ -1,6 +1,6 @@
-"""Adds up the `usage` of each answer of one dispatch. Pure.
+"""Adds up the `usage` of the answers of a dispatch. Pure.
 
-One answer without a believable use makes the whole unknown; an unknown is never a zero.
+An answer without credible use makes the sum unknown, never zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MALFORMED = "malformed"
 
 @dataclass(slots=True)
 class Bill:
-    """Adds up the answers of one dispatch; `trouble` says why the sum is unknown, if it is."""
+    """Adds up the answers of one dispatch. `trouble` is the reason for an unknown sum, if any."""
 
     model: str
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Bill:
     _uses: list[Usage] = field(default_factory=list)
 
     def add(self, document: Mapping[str, Any]) -> None:
-        """Count one answer, whether or not it was of any use."""
+        """Count one answer, even if it was unusable."""
         use = read_use(document, self.model, self.prices)
         if isinstance(use, str):
             self.trouble = self.trouble or use
@@ -37,19 +37,19 @@ class Bill:
             self._uses.append(use)
 
     def add_unknown(self) -> None:
-        """A model may have worked for a request that brought no answer."""
+        """Count a request without an answer, for which a model may have worked."""
         self.trouble = self.trouble or MISSING
 
     @property
     def usage(self) -> Usage:
-        """The sum; all of it unknown when one part is, but for the least that it was."""
+        """The sum; unknown with a lower bound if one part is unknown."""
         return with_least(Usage(), self._uses) if self.trouble else total_of(self._uses)
 
 
 def read_use(document: Mapping[str, Any], model: str, prices: Mapping[str, Price]) -> Usage | str:
-    """The use that one answer tells, else MISSING or MALFORMED.
+    """The use in an answer, or MISSING or MALFORMED.
 
-    Zeros with an answer were made up by a server in between, and count as malformed.
+    Zeros in a real answer were invented by a proxy, and count as malformed.
     """
     usage = document.get("usage")
     if not isinstance(usage, dict):
@@ -67,7 +67,7 @@ def read_use(document: Mapping[str, Any], model: str, prices: Mapping[str, Price
     cost = amount_at(usage, "cost")
     if entered is None or left is None:
         return Usage(undivided_tokens=total, cost_usd=cost)
-    # Some servers count thoughts in the total only.
+    # Some servers count thoughts only in the total.
     left = max(left, (total or 0) - entered)
     if cost is None:
         inner = count_at(mapping_at(usage, "prompt_tokens_details"), "cached_tokens")

@@ -1,7 +1,7 @@
-"""The conversation of one dispatch with a model: asks, understands, asks again and bills.
+"""The conversation of one dispatch with a model: asks, parses, asks again and counts use.
 
-Owns the tries: those of a request, whose faults are waited for at the gate, and those of an answer
-that cannot be used. Writes no file of the workspace.
+Retries requests after faults, waiting at the gate, and asks again after unusable answers. Writes no
+file of the workspace.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ Send = Callable[[Document, Watch], Document]
 class Channel:
     """The connection of a backend's dialogues to their server.
 
-    `send` raises TransportError; `stall_s` is the most that one request may take, `max_retries` how
-    often a malformed answer is asked for again.
+    `send` raises TransportError. `stall_s` is the time limit of a request, `max_retries` the number
+    of new requests after a malformed answer.
     """
 
     send: Send
@@ -71,7 +71,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """An answer that can be used, with the files to write, or why there is none."""
+    """A usable answer with the files to write, or the reason for a failure."""
 
     value: Document = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -81,8 +81,8 @@ class Work:
 
 
 class Dialogue:
-    """The dialogue of one dispatch; used by one thread. `bill` and `text`, the model's last words,
-    are kept also when it failed."""
+    """The dialogue of one dispatch. Not thread safe. `bill` and `text`, the model's last text, are
+    kept after a failure."""
 
     def __init__(
         self,
@@ -94,8 +94,7 @@ class Dialogue:
         until: float,
         heard: Callable[[], None],
     ) -> None:
-        """The dialogue ends at `until` on the monotonic clock; it calls `heard` at every sign of
-        life."""
+        """`until` is the end on the monotonic clock. `heard` is called at every sign of life."""
         self.bill = Bill(model, channel.prices)
         self.text = ""
         self._channel, self._request, self._model, self._shown = channel, request, model, shown
@@ -105,7 +104,7 @@ class Dialogue:
         self._silent = 0
 
     def run(self) -> Work:
-        """Ask until there is an answer that can be used, or there will be none."""
+        """Ask until a usable answer comes or retrying cannot help."""
         reason, tries, opened = "", self._channel.max_retries + 1, len(self._messages)
         for _ in range(tries):
             notes = self._messages[opened:]
@@ -173,7 +172,7 @@ class Dialogue:
         return document
 
     def _to_wait_for(self, reply: Document | TransportError) -> ProviderFault | None:
-        # Silence has taken long already: it is met twice in a dispatch and no oftener.
+        # Silence has already taken long, so a dispatch retries it only once.
         if not isinstance(reply, TransportError) or self._silent > 1:
             return None
         return reply.fault
@@ -197,7 +196,7 @@ class Dialogue:
         folder = self._request.scratch
         if folder is None:
             return
-        with suppress(OSError):  # a note that cannot be kept stops no work
+        with suppress(OSError):  # a failed log entry stops no work
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / "exchange.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(parts) + "\n")

@@ -1,6 +1,7 @@
 """Decides to which addresses a key and a prompt may be sent. Pure.
 
-https anywhere but to link-local, metadata and unspecified addresses; http to this machine only.
+https is allowed except to link-local, metadata and unspecified addresses. http is allowed to this
+machine only.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 _PORTS = {"http": 80, "https": 443}
-# Cloud machines read their credentials here; fd00:ec2::254 and 100.100.100.200 are not link-local.
+# Addresses of cloud credentials; fd00:ec2::254 and 100.100.100.200 are not link-local.
 _METADATA = frozenset(
     ipaddress.ip_address(one) for one in ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")
 )
@@ -20,7 +21,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address that was looked at; `shown` has neither query nor user, which may hold a key."""
+    """A checked address. `shown` omits query and user, which may contain a key."""
 
     shown: str
     origin: tuple[str, str, int]
@@ -28,7 +29,7 @@ class Endpoint:
 
 
 def endpoint(url: str) -> Endpoint:
-    """Look at an address. Raises ValueError with the reason when nothing may be sent there."""
+    """Check an address. Raises ValueError with the reason if it is forbidden."""
     parts, port = _parsed(url)
     host = (parts.hostname or "").lower()
     if parts.scheme not in _PORTS or not host:
@@ -46,19 +47,19 @@ def endpoint(url: str) -> Endpoint:
 
 
 def below(base_url: str, path: str) -> str:
-    """`base_url` with `path` after its own; a query stays behind both."""
+    """`base_url` with `path` appended before its query."""
     parts = urlsplit(base_url.strip())
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}", fragment=""))
 
 
 def is_loopback(host: str) -> bool:
-    """True for 127.0.0.0/8, ::1 and the name localhost itself."""
+    """True for 127.0.0.0/8, ::1 and the name localhost."""
     address = as_address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def as_address(host: str) -> Address | None:
-    """The IP address that `host` is, an IPv4 one behind `::ffff:` as IPv4; None for a name."""
+    """`host` as an IP address, `::ffff:` as IPv4; None for a name."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -67,25 +68,25 @@ def as_address(host: str) -> Address | None:
 
 
 def address_problem(address: Address) -> str | None:
-    """The reason why nothing may be sent to this IP address, or None."""
+    """The reason why this IP address is forbidden, or None."""
     if address.is_link_local or address in _METADATA:
         return "it is a link-local or metadata address, where no model answers"
     if address.is_unspecified or address.is_multicast:
-        return "it is no address of one machine; for this one use 127.0.0.1"
+        return "it is not the address of a single machine; for this machine use 127.0.0.1"
     return None
 
 
 def _parsed(url: str) -> tuple[SplitResult, int | None]:
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
-        raise ValueError("it holds characters that no address has")
+        raise ValueError("it holds a space, a backslash or a character that is not ASCII")
     parts = urlsplit(url)
     if "%" in parts.netloc:
-        # urllib decodes it before it connects: 127.0.0.1%2eexample.org is elsewhere.
+        # urllib decodes it before it connects: 127.0.0.1%2eexample.org is another machine.
         raise ValueError("its host holds a %; write the name or the IP address itself")
     try:
         return parts, parts.port
-    except ValueError as error:  # its words repeat what may be the end of a password
-        raise ValueError("its port is no number from 0 to 65535") from error
+    except ValueError as error:  # its message may repeat the end of a password
+        raise ValueError("its port is not a number from 0 to 65535") from error
 
 
 def _host_problem(host: str) -> str | None:
@@ -93,7 +94,7 @@ def _host_problem(host: str) -> str | None:
     if address is not None:
         return address_problem(address)
     last = host.rstrip(".").rpartition(".")[2]
-    # Resolvers still take 2852039166 or 0xa9fea9fe for addresses.
+    # Resolvers still accept 2852039166 or 0xa9fea9fe as addresses.
     if last.isdigit() or last.startswith("0x"):
         return "it is an IP address in an unusual spelling"
     return None

@@ -1,7 +1,7 @@
-"""Makes one HTTP request, bounded in time and size, that no server can lead anywhere else.
+"""Makes one HTTP request, bounded in time and size, that a server cannot redirect elsewhere.
 
-Owns connections, redirects and the body. The key and a body go to no other server than the first,
-and a proxy is used only when one is given.
+Owns connections, redirects and the body. The key and a body go only to the first server. A proxy is
+used only if it is given.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from driver.terminal.safe_text import safe_line
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _CONNECT_S = 30.0
-_POLL_S = 0.05  # how late a cancelled request may end
+_POLL_S = 0.05  # the longest delay of a cancellation
 _CHUNK = 65_536
 _SECRET_HEADERS = frozenset(
     {"authorization", "api-key", "x-api-key", "proxy-authorization", "cookie"}
 )
-_REPEATED = (307, 308)  # these keep method and body, the others turn a POST into a GET
+_REPEATED = (307, 308)  # these keep method and body; the others turn a POST into a GET
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Bounds of one request: `timeout_s` for all of it, and the event that ends it before.
+    """Limits of one request: `timeout_s` for all of it, and an event that cancels it.
 
-    `heard` is called whenever a part of the answer came.
+    `heard` is called at each part of the answer.
     """
 
     timeout_s: float = 120.0
@@ -48,11 +48,11 @@ class Watch:
 
 
 class CancelledRequestError(TransportError):
-    """The request was given up on our side."""
+    """The request was cancelled by us."""
 
 
 class Exchange:
-    """A request in a thread of its own, so that nothing it waits for can outlast its time."""
+    """A request in its own thread, so that no wait can exceed its time limit."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Exchange:
         proxy: str | None = None,
         follow: bool = True,
     ) -> None:
-        """`follow=False`: a redirect is an answer like any other."""
+        """With `follow=False` a redirect counts as an answer."""
         self._follow = follow
         self._request = request
         self._watch = watch
@@ -75,7 +75,7 @@ class Exchange:
         self._done = threading.Event()
 
     def run(self) -> HttpAnswer:
-        """The answer, whatever its status. Raises TransportError."""
+        """The answer, with any status. Raises TransportError."""
         thread = threading.Thread(target=self._work, name="model-request", daemon=True)
         thread.start()
         while True:
@@ -153,7 +153,7 @@ class Exchange:
     def dial(
         self, address: tuple[str, int], timeout: float, source: tuple[str, int] | None = None
     ) -> socket.socket:
-        """A connected socket; a host that is not there costs a bounded time, no whole dispatch."""
+        """A connected socket. A missing host costs a bounded time, not a whole dispatch."""
         sock = socket.create_connection(address, min(timeout, _CONNECT_S), source)
         self._sockets.append(sock)
         try:
@@ -166,7 +166,7 @@ class Exchange:
         return sock
 
     def asked(self, sock: socket.socket | None) -> None:
-        """The whole request is sent on this socket."""
+        """Record that the whole request was sent."""
         self._asked = True
         if sock is not None:
             self._sockets.append(sock)
@@ -176,7 +176,7 @@ class Exchange:
             return error
         reason = getattr(error, "reason", None) or error
         if isinstance(reason, TimeoutError) and time.monotonic() >= self._deadline:
-            return self._given_up()  # the socket has noticed before we have
+            return self._given_up()  # the socket noticed the cancellation first
         if self._answering:
             return malformed(f"it is cut off ({_named(reason)})")
         shown = endpoint(self._request.full_url).shown
@@ -191,11 +191,11 @@ class Exchange:
 
 
 class _ForbiddenError(OSError):
-    """A name that led to an address to which nothing may be sent."""
+    """A name led to a forbidden address."""
 
 
 class _Opening(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    """Opens both schemes with connections that the exchange knows."""
+    """Opens http and https with connections of the exchange."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(context=_trust())
@@ -210,7 +210,7 @@ class _Opening(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
 
 
 class AuthStripRedirectHandler(urllib.request.HTTPRedirectHandler):
-    """Follows redirects; a server at another scheme, host or port gets no key and no body."""
+    """Follows redirects. A server with another scheme, host or port gets no key and no body."""
 
     max_redirections = 3
 
@@ -223,18 +223,18 @@ class AuthStripRedirectHandler(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """The request to go on with. Raises HTTPError where none may go."""
+        """The redirected request. Raises HTTPError if it is forbidden."""
         try:
             same = endpoint(newurl).origin == endpoint(req.full_url).origin
         except ValueError as error:
-            why = f"redirected to where nothing may be sent: {error}"
+            why = f"redirected to a forbidden address: {error}"
             raise urllib.error.HTTPError(req.full_url, code, why, headers, fp) from error
-        passed = getattr(req, "redirect_dict", {})  # urllib's own count of where it has been
+        passed = getattr(req, "redirect_dict", {})  # urllib's count of visited addresses
         refusal = ""
         if req.data is not None and not same:
-            # Without the request another server knows nothing to answer, and its answer to a bare
-            # GET, perhaps on this machine, is not that of a model.
-            refusal = "redirected to another server, which is not sent the request"
+            # Another server gets no body, and its answer to a bare GET, perhaps on this machine,
+            # is not the answer of a model.
+            refusal = "redirected to another server, which does not get the request"
         elif newurl in passed or len(passed) >= self.max_redirections:
             refusal = "redirected in a circle or too often"
         if refusal:
@@ -250,7 +250,7 @@ class AuthStripRedirectHandler(urllib.request.HTTPRedirectHandler):
             for name in [name for name in new.headers if name.lower() in _SECRET_HEADERS]:
                 new.remove_header(name)
         if fp is not None:
-            fp.close()  # or urllib reads this answer's body to an end that may never come
+            fp.close()  # else urllib reads this body, which may never end
         return new
 
 
@@ -275,7 +275,7 @@ def _connection(
 ) -> _Plain | _Encrypted:
     connection = kind(host, **options)
     connection.exchange = exchange
-    # The peer is checked before TLS and before anything is sent; no public hook allows that.
+    # The peer is checked before TLS and before anything is sent, for which there is no public hook.
     connection._create_connection = exchange.dial  # type: ignore[union-attr]
     return connection
 
@@ -286,11 +286,11 @@ def _trust() -> ssl.SSLContext:
 
 
 def _check_peer(sock: socket.socket, *, loopback: bool) -> None:
-    """Raise _ForbiddenError when the name led to an address to which nothing may be sent."""
+    """Raise _ForbiddenError if the name led to a forbidden address."""
     peer = ipaddress.ip_address(sock.getpeername()[0].partition("%")[0])
     peer = getattr(peer, "ipv4_mapped", None) or peer
     if loopback and not peer.is_loopback:
-        raise _ForbiddenError("this name does not lead to this machine")
+        raise _ForbiddenError("this name is not an address of this machine")
     if (problem := address_problem(peer)) is not None:
         raise _ForbiddenError(problem)
 

@@ -1,4 +1,4 @@
-"""The owned files of a workspace as lines for a prompt, within a budget of bytes."""
+"""Renders the owned files of a workspace as prompt lines, within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from state_store.documents.errors import CannotRunError, InputError
 def show_owned(root: Path, names: tuple[str, ...], budget: int) -> Shown:
     """Read the owned files below `root`.
 
-    Files named by the item must fit into `budget` bytes after JSON's escapes; those of owned
-    folders are shown as far as there is room, and by name after that. Raises InputError for names
-    that no item can own, CannotRunError for files that cannot be shown.
+    Files named by the item must fit into `budget` bytes after JSON's escapes. Files of owned
+    folders are shown while there is room, then only their names. Raises InputError for names that
+    no item can own, CannotRunError for unreadable files.
     """
     problems: list[str] = []
     parsed: dict[OwnedPath, None] = {}
@@ -33,19 +33,19 @@ def show_owned(root: Path, names: tuple[str, ...], budget: int) -> Shown:
     if used > budget:
         raise CannotRunError(
             f"the owned files exceed context budget: {used} bytes post-escape, {budget} allowed; "
-            "raise [backend] max_owned_bytes or let the item own less"
+            "raise [backend] max_owned_bytes or list fewer files in ownsFiles"
         )
     hidden = []
     named = {one.path for one in owned if not one.is_dir}
     below = [path for one in owned if one.is_dir for path in list_plain(root, one.path)]
     for path in (path for path in below if path not in named):
         line = ""
-        with suppress(CannotRunError):  # a picture among the texts does not stop the item
+        with suppress(CannotRunError):  # an image in the folder does not stop the item
             line = _line(root, path, budget - used)
         size = size_of([line])
         if not line or used + size > budget:
             hidden.append(path)
-            lines.append(file_line(path, None, None, "no text, or no room for it"))
+            lines.append(file_line(path, None, None, "not a text, or no room for it"))
         else:
             lines.append(line)
             used += size
@@ -57,6 +57,6 @@ def _line(root: Path, path: str, budget: int) -> str:
         content = read_plain(root, path, budget)
         return file_line(path, None if content is None else content.decode("utf-8"), content)
     except UnicodeDecodeError as error:
-        raise NotPlainError(f"{path} is not UTF-8 text, which is all this backend sees") from error
+        raise NotPlainError(f"{path} is not UTF-8, and this backend reads only text") from error
     except OSError as error:
         raise CannotRunError(f"{path} cannot be read: {error}") from error

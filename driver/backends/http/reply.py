@@ -1,7 +1,7 @@
-"""Reads an HTTP answer of a model server: a document, or a fault as all backends name it. Pure.
+"""Parses an HTTP answer of a model server into a document or a fault. Pure.
 
-Owns the shapes in which servers report errors, what may have been billed for an answer without a
-document, and the waits that servers ask for.
+Knows the formats of server errors, the possible bill of a failed request, and the waits that
+servers ask for.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _JSON_TYPES = re.compile(
     r"(application|text)/([\w.+-]*\+)?json|text/plain|application/octet-stream"
 )
 
-# An error that comes after the model worked: a gateway gave up waiting for it.
+# With these errors the model may have worked: a gateway gave up waiting for it.
 _PERHAPS_BILLED = frozenset({408, 504, 524})
-# Only these faults come before a model works; any other may come in the middle of its answer.
+# Only these faults come before a model works. All others may come in the middle of its answer.
 _BEFORE_ANY_WORK = (FaultKind.BAD_KEY, FaultKind.BAD_REQUEST, FaultKind.UNKNOWN_MODEL)
 
 
 class TransportError(RuntimeError):
-    """A request that brought no document. `billed` is true where a model may have worked for it;
-    `parameter` is the one that the server named as wrong, "" when it named none."""
+    """A request failed. `billed` is true if a model may have worked for it. `parameter` is the
+    wrong parameter that the server named, or ""."""
 
     def __init__(
         self, fault: ProviderFault, *, billed: bool = False, parameter: str = "", code: str = ""
@@ -48,7 +48,7 @@ class TransportError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer as it came; header names are lower case."""
+    """An HTTP answer. Header names are lower case."""
 
     status: int
     reason: str
@@ -58,7 +58,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """The error that a body reports, all of it as text."""
+    """The error in a body, all fields as text."""
 
     message: str = ""
     code: str = ""
@@ -67,20 +67,20 @@ class Complaint:
     resets_at: float | None = None
 
     def fault_kind(self, status: int | None) -> FaultKind:
-        """The fault that this means with `status`, or with the status that the body names."""
+        """The fault for this error and `status`, or the status in the body."""
         if status is None and re.fullmatch(r"[45]\d\d", self.code):
             status = int(self.code)
         words = f"{self.code} {self.kind} {self.message}"
-        if self.parameter not in ("", "model"):  # the words are about that parameter
+        if self.parameter not in ("", "model"):  # the message is about that parameter
             status, words = status or 400, ""
         usual = FaultKind.MALFORMED if status is None else FaultKind.BAD_REQUEST
         return fault_kind(status, words) or usual
 
 
 def read_reply(answer: HttpAnswer, now: float) -> dict[str, Any]:
-    """The document of a good answer. Raises TransportError for every other.
+    """The document of a good answer. Raises TransportError for all other answers.
 
-    `now`, in seconds since the epoch, is what a date in `Retry-After` counts from.
+    A date in `Retry-After` is compared with `now`, in seconds since the epoch.
     """
     if not 200 <= answer.status < 300:
         complaint = None
@@ -107,10 +107,10 @@ def read_reply(answer: HttpAnswer, now: float) -> dict[str, Any]:
 def checked_document(
     document: Any, answer: HttpAnswer | None = None, now: float = 0.0
 ) -> dict[str, Any]:
-    """`document` when it holds a model's answer. Raises TransportError when it reports an error or
-    holds no answer; `answer` is the HTTP answer that it came in."""
+    """`document` if it contains a model's answer. Raises TransportError if it contains an error or
+    no answer. `answer` is its HTTP answer."""
     if not isinstance(document, dict):
-        raise malformed("it is no JSON object")
+        raise malformed("it is not a JSON object")
     choice = first_choice(document)
     complaint = complaint_in(document if choice is None else choice)
     if complaint is not None:
@@ -122,7 +122,7 @@ def checked_document(
 
 
 def foreign_error(error: Exception) -> TransportError:
-    """The fault in an error of a caller's own transport, by the status that its text names."""
+    """The fault in an error of a caller's transport, by the status in its text."""
     text = str(error) or repr(error)
     named = re.search(r"HTTP Error (\d{3})", text)
     status = int(named[1]) if named is not None else None
@@ -134,28 +134,28 @@ def foreign_error(error: Exception) -> TransportError:
         kind = FaultKind.DROPPED
     else:
         kind = FaultKind.MALFORMED if isinstance(error, ValueError) else FaultKind.BAD_REQUEST
-    # Without any answer it is unknown whether a model worked for the request.
+    # Without an answer, a model may have worked for the request.
     billed = not isinstance(error, RuntimeError)
     return TransportError(ProviderFault(kind, text, status), billed=billed)
 
 
 def first_choice(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The answer in a document, None when it has none."""
+    """The answer in a document, or None."""
     choices = document.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     return first if isinstance(first, dict) else None
 
 
 def malformed(why: str) -> TransportError:
-    """The error for bytes that cannot be an answer; a model may well have worked for them."""
+    """The error for a malformed answer. A model may have worked for it."""
     fault = ProviderFault(FaultKind.MALFORMED, f"the server's answer is malformed: {why}", 200)
     return TransportError(fault, billed=True)
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """The wait that a server asks for, in seconds from `now`; None without a readable one.
+    """The wait that a server asks for, in seconds from `now`; None if missing or unreadable.
 
-    LiteLLM hands its upstream's header on under a name of its own.
+    LiteLLM forwards the header under another name.
     """
     if (thousandths := _number(headers.get("retry-after-ms"))) is not None:
         return min(thousandths / 1000, MAX_RETRY_AFTER_S)
@@ -170,7 +170,7 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def complaint_in(document: Any) -> Complaint | None:
-    """The error that a body reports, in any of the shapes that servers use; None without one."""
+    """The error in a body, in any of the servers' formats, or None."""
     if isinstance(document, list) and len(document) == 1:
         document = document[0]
     if not isinstance(document, dict):
@@ -189,7 +189,7 @@ def _complaint(found: Any) -> Complaint:
     inner, moment = found.get("error"), found.get("resets_at")
     if isinstance(inner, dict):
         return _complaint(inner)
-    # Seconds since the epoch, within the times that a calendar has.
+    # Seconds since the epoch, within the calendar.
     if isinstance(moment, bool) or not isinstance(moment, int | float) or not 0 <= moment < 1e11:
         moment = None
     return Complaint(
@@ -208,7 +208,7 @@ def _shown(value: Any) -> str:
 def _error(
     text: str, complaint: Complaint | None, answer: HttpAnswer, now: float
 ) -> TransportError:
-    """The error of an answer that reports one, by its status or inside a good one."""
+    """The error of an answer with an error status or an error inside."""
     if complaint is not None:
         text += f" [{complaint.code}, {complaint.message}]"
     complaint = complaint or Complaint()

@@ -1,7 +1,7 @@
-"""Builds the request for a completion, without the parts that its server refused before.
+"""Builds the request for a completion, without the parts that the server refuses.
 
-No list of model names says what a server takes: it is asked, once for each model. A part that it
-refuses is left out or put differently from then on.
+There is no list of model names: the first request of each model shows what its server takes. A
+refused part is removed or changed from then on.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from driver.backend_api.json_schema import is_strict
 from driver.backend_api.models import takes_temperature
 from driver.backend_api.provider_fault import FaultKind
-from driver.backends.http.json_schema import is_strict
 from driver.backends.http.patch_protocol import Message
 from driver.backends.http.reply import TransportError
 
@@ -32,8 +32,8 @@ _FORMAT_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The form of a request: a rung of the ladder, a temperature or none, and the names under which
-    a limit may be sent, the next one first."""
+    """The form of a request: its response format, its temperature if any, and the names of the
+    token limit to try, in order."""
 
     format: str = JSON_SCHEMA
     temperature: int | None = 0
@@ -47,7 +47,7 @@ def payload(
     schema: tuple[str, Mapping[str, Any]],
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """The request's body; `schema` is (name, schema), `limit` tokens of answer at most."""
+    """The request's body. `schema` is (name, schema), `limit` the maximum tokens of the answer."""
     body: dict[str, Any] = {"model": model, "messages": list(messages)}
     if shape.temperature is not None:
         body["temperature"] = shape.temperature
@@ -63,7 +63,7 @@ def payload(
 
 
 def without_refused(shape: Shape, error: TransportError, sent: Mapping[str, Any]) -> Shape | None:
-    """The shape without what the server refused; None when it refused nothing that can go."""
+    """The shape without the refused part; None if no part can be removed."""
     if error.fault.kind is not FaultKind.BAD_REQUEST:
         return None
     named = error.parameter.partition(".")[0]
@@ -84,21 +84,22 @@ def without_refused(shape: Shape, error: TransportError, sent: Mapping[str, Any]
 
 
 class Shapes:
-    """The shapes that a server takes, by model; safe to use from many threads."""
+    """The shapes that a server takes, by model. Thread safe."""
 
     def __init__(self, *, limits: tuple[str, ...] = LIMITS) -> None:
-        """`limits` is the order in which names of the limit are tried at this server."""
+        """`limits` are the names of the token limit, in the order to try."""
         self._limits = limits
         self._known: dict[str, Shape] = {}
         self._lock = threading.Lock()
 
     def get(self, model: str) -> Shape:
-        """The shape for this model, as far as is known."""
+        """The best known shape for this model."""
         with self._lock:
             return self._known.get(model) or self._first(model)
 
     def replace(self, model: str, old: Shape, new: Shape) -> Shape:
-        """The shape to go on with after `old` was refused; another thread's where it found one."""
+        """Replace the refused shape `old`; returns the next shape, perhaps found by another
+        thread."""
         with self._lock:
             if self._known.get(model, self._first(model)) == old:
                 self._known[model] = new

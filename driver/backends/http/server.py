@@ -1,7 +1,7 @@
 """An OpenAI-compatible server: its address, its key, one completion and its list of models.
 
-The key is read by the name of its variable at the call. It is in no message: an answer is freed of
-it before it is read.
+The key is read from its variable at each call. It never appears in a message, because it is masked
+in answers.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ OPENAI_KEY = "OPENAI_API_KEY"
 LOCAL_KEY = "local-only"
 _SHORTEST_SECRET = 8
 _HIDDEN = "[key]"
-_AuthStripRedirectHandler = AuthStripRedirectHandler  # its name in the source
+_AuthStripRedirectHandler = AuthStripRedirectHandler  # the original project's name
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server that is asked; `key_name` is the variable that holds the key, `proxies` those of
-    the environment's variables that may name a proxy."""
+    """A model server. `key_name` is the variable with the key, `proxies` are the variables that may
+    name a proxy."""
 
     base_url: str = OPENAI_URL
     key_name: str = OPENAI_KEY
@@ -41,11 +41,11 @@ class Server:
 
     @property
     def loopback(self) -> bool:
-        """True when the address is this machine's. Raises ValueError for one that cannot be."""
+        """True if the address is on this machine. Raises ValueError for an invalid address."""
         return endpoint(self.base_url).loopback
 
     def key(self, environ: Mapping[str, str]) -> str | None:
-        """The key as the environment has it now; servers on this machine may do without.
+        """The key in the environment. Servers on this machine may need none.
 
         Raises ValueError for an address to which none may be sent.
         """
@@ -56,12 +56,12 @@ class Server:
         return found or (LOCAL_KEY if loopback else None)
 
     def proxy(self, environ: Mapping[str, str]) -> str | None:
-        """The proxy that the user asked for; none for a server on this machine."""
+        """The user's proxy; None for a server on this machine."""
         allowed = (environ.get(name) for name in _PROXIES if name in self.proxies)
         return None if self.loopback else next(filter(None, allowed), None)
 
     def problem(self, environ: Mapping[str, str]) -> str | None:
-        """The reason why this server cannot be asked, with its remedy; None when ready."""
+        """The reason why this server is not usable, with its remedy, or None."""
         try:
             key = self.key(environ)
         except ValueError as error:
@@ -74,8 +74,8 @@ class Server:
 
 
 def usual_key_name(base_url: str) -> str:
-    """The variable of a server for which none is named: OpenAI's, but none for servers on this
-    machine, which get no key that was not meant for them."""
+    """The default key variable: OpenAI's. Empty for servers on this machine, which must not get a
+    key meant for OpenAI."""
     try:
         return "" if endpoint(base_url).loopback else OPENAI_KEY
     except ValueError:
@@ -99,7 +99,7 @@ def default_openai_transport(
 ) -> dict[str, Any]:
     """Ask OpenAI for a completion with the key in OPENAI_API_KEY and return its JSON document.
 
-    Raises RuntimeError (a TransportError) when there is none.
+    Raises RuntimeError (a TransportError) if the request fails.
     """
     return complete(Server(base_url), payload, process_environment(), Watch(timeout_s))
 
@@ -107,7 +107,7 @@ def default_openai_transport(
 def request_of(
     server: Server, path: str, key: str, body: bytes | None = None
 ) -> urllib.request.Request:
-    """A request below the server's address: a POST where it has a body of JSON, else a GET."""
+    """A request below the server's address: a POST if it has a JSON body, else a GET."""
     headers = {
         "Authorization": f"Bearer {key}",
         "Accept": "application/json",
@@ -136,7 +136,7 @@ _TIMEOUT_S = 10.0
 def examine_server(
     server: Server, environ: Mapping[str, str], models: Collection[str]
 ) -> tuple[CheckResult, ...]:
-    """The checks of the address, of an answer, of the key and of each of the `models`."""
+    """Check the address, the answer, the key and each of the `models`."""
     problem = server.problem(environ)
     try:
         shown = endpoint(server.base_url).shown
@@ -149,7 +149,7 @@ def examine_server(
         watch, proxy = Watch(_TIMEOUT_S), server.proxy(environ)
         answer = Exchange(request, watch, proxy=proxy, follow=False).run()
     except TransportError as error:
-        remedy = "see that the server runs and [backend] base_url is its address"
+        remedy = "start the server, or correct [backend] base_url"
         return (failed("endpoint", str(error), remedy),)
     return tuple(judge_models(shown, answer.status, answer.body, models))
 
@@ -157,12 +157,12 @@ def examine_server(
 def judge_models(
     shown: str, status: int, body: bytes, models: Collection[str]
 ) -> list[CheckResult]:
-    """The checks of a server called `shown` that answered so when asked for its models."""
+    """The checks for the answer of the server `shown` to the request for its models."""
     if status in (401, 403):
         remedy = "set the variable of [backend] api_key_env to a key of this server"
         return [passed("endpoint", shown), failed("key", f"refused with {status}", remedy)]
     if status in _NO_LIST:
-        remedy = "see that base_url is what the server's documents say; it often ends in /v1"
+        remedy = "compare base_url with the server's documentation; it often ends in /v1"
         return [warned("endpoint", f"{shown} does not list its models ({status})", remedy)]
     if status == 429 or status >= 500:
         remedy = "try again later; a wave would wait for it"
@@ -172,7 +172,7 @@ def judge_models(
         return [failed("endpoint", f"{shown} answers with {status}", remedy)]
     listed = _listed(body)
     if listed is None:
-        remedy = "see that base_url leads to the server's API; it often ends in /v1"
+        remedy = "check that base_url is the server's API; it often ends in /v1"
         return [warned("endpoint", f"{shown} answers with no list of models", remedy)]
     return [passed("endpoint", shown), *_of_models(models, listed)]
 
@@ -184,7 +184,7 @@ def _of_models(models: Collection[str], listed: Collection[str]) -> Iterator[Che
             continue
         near = difflib.get_close_matches(model, listed, n=_SHOWN_MODELS, cutoff=0.4)
         some = ", ".join(near or sorted(listed)[:_SHOWN_MODELS]) or "none"
-        remedy = f"see that it is spelled as the server wants it; it lists {some}"
+        remedy = f"check its spelling; the server lists {some}"
         yield warned("model", f"the server does not list {model}", remedy)
 
 

@@ -1,6 +1,6 @@
-"""Checks a JSON value against a schema, in the few words that our schemas use. Pure.
+"""Checks a JSON value against a schema, for the keywords that our schemas use. Pure.
 
-Known are type, enum, properties, required, additionalProperties false and items.
+Supports type, enum, properties, required, additionalProperties false and items.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def shape_problem(value: Any, schema: Schema, where: str = "the object") -> str | None:
-    """The first way in which `value` does not fit, a sentence for the model; None when it fits."""
+    """The first fault of `value`, as a sentence for the model; None if it fits the schema."""
     named = schema.get("type")
     names = [named] if isinstance(named, str) else list(named or ())
     if names and not any(_is_a(value, name) for name in names):
@@ -39,7 +39,7 @@ def shape_problem(value: Any, schema: Schema, where: str = "the object") -> str 
 
 
 def is_strict(schema: Schema) -> bool:
-    """True when servers take it as strict: each object closed and all of its keys required."""
+    """True if the schema is strict: each object is closed and requires all of its keys."""
     keys = schema.get("properties")
     if keys is not None and (
         schema.get("additionalProperties") is not False
