@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `driver.backend_api.driver`."""
+"""Alias of `driver.backend_api.driver`, kept for programs written for the original project."""
 
 import sys
 

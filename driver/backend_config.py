@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `driver.backends.config`."""
+"""Alias of `driver.backends.config`, kept for programs written for the original project."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `driver.backends.claude_code`."""
+"""Alias of `driver.backends.claude_code`, kept for programs written for the original project."""
 
 import sys
 

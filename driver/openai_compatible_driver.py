@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `driver.backends.openai_compatible`."""
+"""Alias of `driver.backends.openai_compatible`, for programs written for the original project."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `driver.domain.tiers`."""
+"""Alias of `driver.domain.tiers`, kept for programs written for the original project."""
 
 import sys
 

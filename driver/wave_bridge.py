@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `driver.backends.item_bridge`."""
+"""Alias of `driver.backends.item_bridge`, kept for programs written for the original project."""
 
 import sys
 

@@ -1,7 +1,6 @@
-"""The state that outlives a process: events, leases, items, journal entries, files.
+"""The durable state: events, leases, items, journal entries, files.
 
-The names below are looked up when they are used: most programs need a file or an error class of
-this folder and no database.
+The names below are imported at their first use, because most programs need no database.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`StateAPI`: events, views by name and subscriptions; its callers never see SQL.
+"""`StateAPI`: events, views by name and subscriptions, without SQL.
 
-The store keeps the tracker's items. Other views are folded when they are asked for.
+The store keeps the tracker's items. Other views are computed from events on request.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ LOOK_EVERY_S = 0.05
 
 
 class Subscription:
-    """Hands each event of a stream, once and in order, to a callback, from any process.
+    """Passes each event of a stream, once and in order, to a callback.
 
-    `position` is the version of the last event that the callback has returned from: one that
-    raises is given the same event again, and a process that keeps `position` goes on from there.
-    Only `stop` may be called by another thread.
+    `position` is the version of the last event that the callback handled. If the callback raises,
+    it gets the same event again. A process can save `position` to continue later. Only `stop` may
+    be called by another thread.
     """
 
     def __init__(self, store: EventStore, stream: str, callback: Callback, after: int = 0) -> None:
@@ -57,7 +57,7 @@ class Subscription:
         self._stopped = threading.Event()
 
     def poll(self) -> int:
-        """Hand over what is there now and return how many events that was. Never waits."""
+        """Pass on all present events and return their number. Never waits."""
         before = self.position
         for event in self._store.scan(self.stream, self.position):
             if self._stopped.is_set():
@@ -69,10 +69,9 @@ class Subscription:
     def follow(
         self, until: Callable[[], bool] = lambda: False, timeout_s: float | None = None
     ) -> None:
-        """Hand events over as they come, until `until()`, `stop()` or the time is over.
+        """Pass on events as they come, until `until()`, `stop()` or the time-out.
 
-        Between looks it sleeps; a look at an index costs some microseconds, so no signal from
-        the writers is needed and none can be missed.
+        It polls an index, which takes some microseconds, so it needs no signal from writers.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._stopped.is_set():
@@ -87,7 +86,7 @@ class Subscription:
 
 
 class StateAPI:
-    """The state kept in the database at `db_path`, made when there is none."""
+    """The state in the database at `db_path`, which is created if missing."""
 
     def __init__(self, db_path: str | Path) -> None:
         self.store = EventStore(db_path)
@@ -106,7 +105,7 @@ class StateAPI:
         actor: str = "system",
         expected_version: int | None = None,
     ) -> int:
-        """Append one event durably and return its version; see `EventStore.append`."""
+        """Append one event durably and return its version. See `EventStore.append`."""
         return self.store.append(stream, event_type, payload, actor, expected_version)
 
     def append_many(
@@ -120,11 +119,11 @@ class StateAPI:
         return self.store.append_many(stream, events, actor, expected_version)
 
     def get(self, stream: str, after: int = 0) -> list[dict[str, Any]]:
-        """The events of a stream beyond a version, in order."""
+        """The events of a stream after a version, in order."""
         return self.store.read(stream, after)
 
     def project(self, view: str) -> dict[str, Any]:
-        """Return one of `VIEWS`, as in docs/state.md. Raises ValueError for another name."""
+        """The view `view` of `VIEWS`, as in docs/state.md. Raises ValueError for another name."""
         if view == "tracker":
             return projections.tracker_document(self.store.items())
         if view.startswith(names.WAVE_PREFIX):
@@ -143,9 +142,9 @@ class StateAPI:
         return tuple(s[cut:] for s in sorted(self.store.heads()) if s.startswith(names.WAVE_PREFIX))
 
     def subscribe(self, stream: str, callback: Callback, after: int = 0) -> Subscription:
-        """A subscription to events beyond the version `after`; `poll` or `follow` begins it."""
+        """A subscription to events after the version `after`. `poll` or `follow` reads it."""
         return Subscription(self.store, stream, callback, after)
 
     def close(self) -> None:
-        """Close the connections; a later use opens new ones."""
+        """Close the connections. A later use opens new connections."""
         self.store.close()

@@ -1,7 +1,7 @@
-"""Leases: the holder of a resource, until when, and with which token.
+"""Acquires, renews and releases leases, which give a resource to one holder for a time.
 
-The rows decide; the events of stream `claims` are their history and never decide. Every function
-takes an `EventStore`, or an object that has one as its `store`.
+The lease rows decide. The events of stream `claims` are only their history. Every function takes an
+`EventStore`, or an object with a `store`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 def acquire(store: Any, resource: str, holder: str, ttl: float = DEFAULT_TTL_S) -> Lease | None:
-    """Return the lease for `ttl` seconds, or None while another holds it.
+    """Acquire the lease for `ttl` seconds; None while another holder has it.
 
-    Its holder gets the same grant with new time; every other grant has a token higher than all
-    before it. Raises ValueError for a ttl that is no positive number.
+    The present holder gets the same grant with new time. Every other grant has a new, higher token.
+    Raises ValueError unless ttl is a positive number.
     """
     return acquire_all(store, (resource,), holder, ttl).get(resource)
 
@@ -36,7 +36,7 @@ def acquire(store: Any, resource: str, holder: str, ttl: float = DEFAULT_TTL_S) 
 def acquire_all(
     store: Any, resources: Iterable[str], holder: str, ttl: float = DEFAULT_TTL_S
 ) -> dict[str, Lease]:
-    """`acquire` for many at once, in one transaction, without those that others hold."""
+    """Acquire many leases in one transaction. The result omits leases of other holders."""
     if not (math.isfinite(ttl) and ttl > 0):
         raise ValueError(f"a lease needs a positive time in seconds, not {ttl!r}")
     acquired = {}
@@ -54,41 +54,41 @@ def acquire_all(
 
 
 def extend(store: Any, lease: Lease) -> Lease:
-    """The same grant with its full time from now on. Raises LeaseLostError."""
+    """Renew a grant for its full time. Raises LeaseLostError."""
     with _store(store).transaction(lease=lease) as transaction:
         return _kept(transaction, transaction.require(lease).extended(transaction.now))
 
 
 def check(store: Any, lease: Lease) -> None:
-    """Raise LeaseLostError unless the token is the current one.
+    """Raise LeaseLostError unless the lease has the current token.
 
-    The answer holds for this moment only: effects belong into `store.transaction(lease=lease)`.
+    The answer is true only now: effects belong into `store.transaction(lease=lease)`.
     """
     required(_store(store).lease_row(lease.resource), lease)
 
 
 def give_back(store: Any, lease: Lease) -> None:
-    """End the grant. Raises LeaseLostError when it was over already."""
+    """End the grant. Raises LeaseLostError if it has already ended."""
     with _store(store).transaction(lease=lease) as transaction:
         _end(transaction, transaction.require(lease), "released")
 
 
 def give_back_all(store: Any, leases: Iterable[Lease]) -> None:
-    """End the grants, in one transaction; those that are over already are passed over."""
+    """End the grants in one transaction. Skips ended grants."""
     with _store(store).transaction() as transaction:
         for row in _rows(transaction, leases):
             _end(transaction, row, "released")
 
 
 def extend_all(store: Any, leases: Iterable[Lease]) -> None:
-    """Give the grants their full time again, in one transaction; lost ones are passed over."""
+    """Renew the grants in one transaction. Skips lost grants."""
     with _store(store).transaction() as transaction:
         for row in _rows(transaction, leases):
             _kept(transaction, row.extended(transaction.now))
 
 
 def try_claim(store: Any, resource: str, instance_id: str, ttl: float = DEFAULT_TTL_S) -> bool:
-    """Acquire and return True, False when another holds it or the store cannot be asked."""
+    """Acquire a lease; False if another holder has it or the store is not available."""
     try:
         return acquire(store, resource, instance_id, ttl) is not None
     except (TidegateError, TypeError, ValueError) as error:
@@ -97,9 +97,9 @@ def try_claim(store: Any, resource: str, instance_id: str, ttl: float = DEFAULT_
 
 
 def renew(store: Any, resource: str, instance_id: str) -> bool:
-    """Give a held lease its full time again; False when the instance does not hold it.
+    """Renew a lease; False if the instance does not hold it.
 
-    Past its time it can still be renewed as long as no other instance has taken it.
+    An expired lease can still be renewed if no other instance has acquired it.
     """
     with _store(store).transaction() as transaction:
         row = transaction.lease_row(resource)
@@ -110,7 +110,7 @@ def renew(store: Any, resource: str, instance_id: str) -> bool:
 
 
 def release(store: Any, resource: str, instance_id: str) -> bool:
-    """Give the resource back; False, changing nothing, when the instance does not hold it."""
+    """Release the resource; False, without a change, if the instance does not hold it."""
     with _store(store).transaction() as transaction:
         row = transaction.lease_row(resource)
         if row is None or row.holder != instance_id:
@@ -120,16 +120,16 @@ def release(store: Any, resource: str, instance_id: str) -> bool:
 
 
 def current_holder(store: Any, resource: str) -> str | None:
-    """The holder of the resource who is within its time; None without one."""
+    """The holder of the resource; None if there is none or its lease has expired."""
     events = _store(store)
     row = events.lease_row(resource)
     return row.holder if row is not None and row.held_at(events.clock.now()) else None
 
 
 def fold_claims(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The holder of each resource by the events alone: its oldest claim not given back.
+    """The holder of each resource by the events alone: the oldest claim without release.
 
-    A lease that was taken over has a release in the events, so the new holder is found.
+    A takeover also writes a release, so this finds the new holder.
     """
     claims: dict[str, list[str]] = {}
     for event in sorted(events, key=lambda event: event["version"]):
@@ -146,7 +146,7 @@ def fold_claims(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _rows(transaction: Transaction, leases: Iterable[Lease]) -> Iterator[LeaseRow]:
-    """The rows of the leases that are not lost."""
+    """The rows of the given leases, without lost leases."""
     for lease in leases:
         row = transaction.lease_row(lease.resource)
         if row is not None and row.is_of(lease):
@@ -156,7 +156,7 @@ def _rows(transaction: Transaction, leases: Iterable[Lease]) -> Iterator[LeaseRo
 def _granted(
     transaction: Transaction, before: LeaseRow | None, resource: str, holder: str, ttl: float
 ) -> LeaseRow:
-    """A new grant, whose token rises; an expired holder's claim is released in the events."""
+    """Write a new grant with a higher token. Records the release of an expired holder."""
     if before is not None and before.holder is not None:
         _end(transaction, before, "expired")
     row = grant(resource, before.token + 1 if before else 1, holder, ttl, transaction.now)

@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `state_store.views.export`."""
+"""Alias of `state_store.views.export`, kept for programs written for the original project."""
 
 import sys
 

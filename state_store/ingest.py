@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `state_store.tracker.ingest`."""
+"""Alias of `state_store.tracker.ingest`, kept for programs written for the original project."""
 
 import sys
 

@@ -11,11 +11,11 @@ from functools import cache
 
 @cache
 def _name_of(pid: int) -> str:
-    # Keyed by pid, so that a forked child has a name of its own.
+    # Keyed by pid, so that a forked child has another name.
     alphabet = string.ascii_lowercase + string.digits
     return f"{socket.gethostname()}:{pid}:{''.join(secrets.choice(alphabet) for _ in range(6))}"
 
 
 def get_instance_id() -> str:
-    """`host:pid:<6 letters or digits>`, the same for the life of this process."""
+    """`host:pid:<6 letters or digits>`, constant for this process."""
     return _name_of(os.getpid())

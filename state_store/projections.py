@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `state_store.database.projections`."""
+"""Alias of `state_store.database.projections`, for programs written for the original project."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""`ReadAPI`: the files of a state folder as values, for programs that only read.
+"""`ReadAPI`: reads the files of a state folder.
 
-Never writes or makes anything, and answers with nothing where a file is missing or broken.
+Never writes. A missing or broken file gives an empty result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from state_store.documents.errors import InputError
 from state_store.documents.files import read_json, read_text
 
-_MAX_AHEAD_S = 120.0  # a stamp further in the future is a broken clock, not a fresh sign of life
+_MAX_AHEAD_S = 120.0  # a later stamp comes from a wrong clock, so it is not fresh
 _LEDGER = ("ts", "agent_type", "model", "duration_sec", "tokens_in", "tokens_out")
 _LEDGER_COLUMNS = (*_LEDGER, "verdict", "phase", "wave")
 _NUMBERS = ("duration_sec", "tokens_in", "tokens_out", "wave")
@@ -27,7 +27,7 @@ class ReadAPI:
         self.state_dir = Path(state_dir)
 
     def read_tracker_snapshot(self) -> dict[str, Any]:
-        """tracker.json as an object; {} when there is none. A bare list counts as its items."""
+        """tracker.json as an object; {} if there is none. A bare list counts as its items."""
         found = self._json("tracker.json")
         if isinstance(found, list):
             return {"version": 1, "items": found}
@@ -39,7 +39,7 @@ class ReadAPI:
         return found if isinstance(found, dict) else {}
 
     def is_orchestrator_status_fresh(self, threshold_s: float = 300) -> bool:
-        """True when the status was written within the last `threshold_s` seconds."""
+        """True if the status was written within the last `threshold_s` seconds."""
         stamp = self.read_orchestrator_status().get("updated_at")
         try:
             at = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
@@ -50,7 +50,8 @@ class ReadAPI:
         return _is_fresh((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), threshold_s)
 
     def check_heartbeat_fresh(self, name: str, threshold_s: float = 200) -> bool:
-        """True when `heartbeats/<name>` has a time (first line, seconds since the epoch) as new."""
+        """True if the first line of `heartbeats/<name>` is a time within the last `threshold_s`
+        seconds."""
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
             return False
         try:
@@ -60,7 +61,7 @@ class ReadAPI:
             return False
 
     def read_ledger_rows(self) -> list[dict[str, Any]]:
-        """The rows of ledger/OUTCOMES-LEDGER.md by column; a number that is none is None."""
+        """The rows of ledger/OUTCOMES-LEDGER.md by column. An invalid number is None."""
         try:
             text = read_text(self.state_dir / "ledger" / "OUTCOMES-LEDGER.md")
         except InputError:

@@ -1,4 +1,4 @@
-"""A name that callers of the source import: this module is `state_store.views.reconcile`."""
+"""Alias of `state_store.views.reconcile`, kept for programs written for the original project."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""`WriteAPI`: changes of single tracker items, in the store and in `<state>/tracker.json` at once.
+"""`WriteAPI`: changes single tracker items in the store and in `<state>/tracker.json`.
 
-People's changes to the file go into the store first and are never written over. The event comes
-before the file: when the file cannot be written, `WriteConflict` says so and the event stays.
+People's changes to the file go into the store first and are never overwritten. The event comes
+before the file: if the file cannot be written, `WriteConflict` is raised and the event stays.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _CLOSED = (DONE, ARCHIVED)
 
 
 class WriteConflict(TidegateError):
-    """tracker.json is not as the store expects, and only a person can settle it.
+    """tracker.json differs from the store in a way that only a person can resolve.
 
-    The hashes are the SHA-256 of the file as last agreed on and as it is, None where unknown.
+    The hashes are the SHA-256 of the last agreed file and of the present file; None if unknown.
     """
 
     def __init__(self, expected_hash: str | None, actual_hash: str | None, reason: str) -> None:
@@ -58,11 +58,11 @@ class WriteAPI:
 
     @cached_property
     def store(self) -> EventStore:
-        """The events behind the tracker."""
+        """The store of the tracker."""
         return EventStore(self.state_dir / STATE_DB_FILENAME)
 
     def close(self) -> None:
-        """Close the connections; a later use opens new ones."""
+        """Close the connections. A later use opens new connections."""
         self.store.close()
 
     def tracker_update_status(
@@ -70,7 +70,7 @@ class WriteAPI:
     ) -> dict[str, Any]:
         """Set an item's status, add `note` to its notes, and return the item.
 
-        Raises ValueError for an unknown item or an empty status, WriteConflict as the class says.
+        Raises ValueError for an unknown item or an empty status, and WriteConflict.
         """
         name = id_of({"id": item_id})
         if name is None or not str(new_status or "").strip():
@@ -80,7 +80,7 @@ class WriteAPI:
         with self.store.transaction() as transaction:
             item = transaction.item(name)
             if item is None:
-                raise fault or ValueError(f"the tracker has no item {name!r}; name one that it has")
+                raise fault or ValueError(f"the tracker has no item {name!r}; name another")
             if note:
                 old = item.get("notes")
                 change["notes"] = f"{old}\n{note}" if isinstance(old, str) and old else note
@@ -94,7 +94,7 @@ class WriteAPI:
     ) -> dict[str, Any]:
         """Add an item with all its fields, also unknown ones; return it with id and defaults.
 
-        Raises ValueError without a title or when the id is taken, WriteConflict as the class says.
+        Raises ValueError without a title or if the id exists already, and WriteConflict.
         """
         title = item_dict.get("title")
         if not isinstance(title, str) or not title.strip():
@@ -114,9 +114,9 @@ class WriteAPI:
         return self._written_out(name, actor)
 
     def rebuild_projection(self) -> dict[str, Any]:
-        """Rebuild the kept items from the events, bring the file up to date, return the view.
+        """Rebuild the items from the events, update the file, and return the view.
 
-        Items that people wrote stay. Raises WriteConflict for a file that cannot be read.
+        Items that people wrote stay. Raises WriteConflict if the file cannot be read.
         """
         if fault := self._take_in("rebuild"):
             raise fault
@@ -125,7 +125,7 @@ class WriteAPI:
         return tracker_document(self.store.items())
 
     def _take_in(self, actor: str) -> WriteConflict | None:
-        """Take in people's changes; return the fault, to be raised when the event is safe."""
+        """Copy people's changes into the store. Returns the fault, to be raised after the event."""
         try:
             self._sync(actor)
         except WriteConflict as fault:

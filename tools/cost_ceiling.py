@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from tools.program import program
 
     parser = argparse.ArgumentParser(prog="cost_ceiling", description="Check the token ceiling.")
-    parser.add_argument("--check", action="store_true", help="exit 1 when reached or unknown")
+    parser.add_argument("--check", action="store_true", help="exit 1 if reached or unknown")
     parser.add_argument("--spent", type=_number, help="tokens spent (default: from the ledger)")
     parser.add_argument(
         "--period",

@@ -61,7 +61,7 @@ def _steps(args: argparse.Namespace) -> Iterator[Step]:
     place = surroundings(args.repo, args.state_dir)
     if place.repository is None:
         raise InputError(
-            "this is no git repository to work on: go into one, or name it with --repo"
+            "this folder is in no git repository: change to one, or give its path with --repo"
         )
     repo, state_dir = place.repository, place.state_dir
     check_state_dir(state_dir, repo.top)

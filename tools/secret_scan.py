@@ -94,7 +94,7 @@ def get_history_files(repo: str | Path) -> list[str]:
 
 
 def get_git_blob(repo: str | Path, ref: str) -> bytes:
-    """Returns the content of an object id, `:path` as staged, or `commit:path`."""
+    """Returns the content of a git object: an id, `:path` (staged) or `commit:path`."""
     return _asked(lambda: [_shelf(repo).content(ref)])[0]
 
 

@@ -207,7 +207,7 @@ def read_usage(path: Path) -> tuple[Usage, str]:
     except FileNotFoundError:
         return Usage(), ""
     except BadUsageError as error:
-        return error.known, f"a part of the usage file is invalid ({error})"
+        return error.known, f"the usage file cannot be used completely ({error})"
     except (OSError, ValueError) as error:
         return Usage(), f"the usage file cannot be used ({error}); usage is unknown"
 

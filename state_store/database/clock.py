@@ -1,6 +1,6 @@
-"""The time for leases: a clock that cannot jump, the id of its boot, and the wall clock.
+"""The time for leases: a monotonic clock, the id of its boot, and the wall clock.
 
-Times of one boot compare across all processes of the machine; times of two boots do not.
+Monotonic times are comparable in all processes of one boot.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A moment. `monotonic_s` counts through sleep; `boot_id` is "" where it cannot be known."""
+    """A moment. `monotonic_s` counts through sleep. `boot_id` is "" if unknown."""
 
     boot_id: str
     monotonic_s: float
@@ -22,14 +22,14 @@ class Instant:
 
 
 class Clock(Protocol):
-    """The source of a store's time; tests hand in one they can move."""
+    """The source of a store's time. Tests replace it."""
 
     def now(self) -> Instant:
         """The present moment."""
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The clocks of the machine."""
 
     def now(self) -> Instant:
         """The present moment."""
@@ -42,7 +42,7 @@ if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def _read_boot_id() -> str:
-        """The kernel draws a new id at each boot."""
+        """Linux has a new id for each boot."""
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
             return file.read().strip()
 
@@ -67,7 +67,7 @@ else:
         return time.clock_gettime(time.CLOCK_MONOTONIC)
 
     def _read_boot_id() -> str:
-        """macOS has an id for each boot session; other systems may have none."""
+        """macOS has an id for each boot session. Other systems may have none."""
         answer, size = ctypes.create_string_buffer(64), ctypes.c_size_t(64)
         library = ctypes.CDLL(None)
         failed = library.sysctlbyname(

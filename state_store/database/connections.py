@@ -1,7 +1,7 @@
-"""Connections to the one file: a reader for each thread, one writer for the process, all kept open.
+"""Keeps connections to the database open: a reader per thread, one writer per process.
 
-Processes queue at a file lock before they begin to write. Without it SQLite prefers the process
-that is running, and the slowest of sixteen writers gets a hundredth of its share.
+Processes queue at a file lock before they write. Without the lock SQLite prefers the running
+process, and the slowest of sixteen writers gets a hundredth of its share.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from state_store.documents.errors import CannotRunError
 from state_store.documents.failpoints import active, failpoint
 from state_store.documents.locks import QUEUE_PATIENCE_S, LockQueue
 
-_IS_ARMED = active()  # asked once, for every event passes here
+_IS_ARMED = active()  # read once, because every event passes here
 
 
 class Database:
     """The database at `path`, for all threads of this process.
 
-    Opening makes the file when there is none. `fill` is called in the transaction that takes over
-    a database of the source, after its events. `busy_timeout_s` is the wait for programs that do
-    not use the queue, `queue_patience_s` the wait in the queue.
-    Raises DamagedStoreError, StoreBusyError, CannotRunError.
+    Opening creates the file if it is missing. `fill` is called at the end of the transaction that
+    converts a database of the original project. `busy_timeout_s` is the wait for programs that do
+    not use the queue, `queue_patience_s` the wait in the queue. Raises DamagedStoreError,
+    StoreBusyError, CannotRunError.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Database:
         self._is_older = is_older(self.reader())
 
     def reader(self) -> sqlite3.Connection:
-        """This thread's connection; inside `writing` the writer's, which sees what it wrote."""
+        """This thread's connection; inside `writing` the writer's, which sees its own writes."""
         if self._writing_thread == threading.get_ident():
             assert self._writer
             return self._writer.connection
@@ -79,20 +79,20 @@ class Database:
 
     @property
     def is_older(self) -> bool:
-        """True while the file is of an older version, which the first write upgrades."""
+        """True if the file has an older version, which the first write upgrades."""
         self._is_older = self._is_older and is_older(self.reader())
         return self._is_older
 
     @property
     def is_writing(self) -> bool:
-        """True while this thread is inside `writing`."""
+        """True if this thread is inside `writing`."""
         return self._writing_thread == threading.get_ident()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction on the writer's connection: durable at the end, undone by any error inside.
+        """A transaction on the writer's connection. Any error inside rolls it back.
 
-        Entering raises StoreBusyError when another process keeps its turn.
+        Entering raises StoreBusyError if another process does not end its write.
         """
         with translated(self.path):
             connection = self.begin()
@@ -120,7 +120,7 @@ class Database:
                 connection = self._writer.connection
                 self._require_in_place()
                 connection.execute("BEGIN IMMEDIATE")
-                if self._is_older:  # at the first write, so that reading needs no leave to write
+                if self._is_older:  # at the first write, so that reading needs no write permission
                     self._upgrade(connection)
             except BaseException:
                 self._lock.__exit__()
@@ -140,7 +140,7 @@ class Database:
             raise
 
     def end(self, *, good: bool) -> None:
-        """Commit durably, or undo, and let the next writer in. Errors are not translated."""
+        """Commit durably, or roll back, and let the next writer in. Errors are not translated."""
         assert self._writer
         assert self._lock
         connection = self._writer.connection
@@ -163,7 +163,7 @@ class Database:
             self._point("store.after_commit")
 
     def close(self) -> None:
-        """Close every connection of this process; using the database again opens new ones."""
+        """Close every connection of this process. A later use opens new connections."""
         with self._one_writer:
             for held in (*self._held, self._writer):
                 if held is not None:
@@ -174,8 +174,8 @@ class Database:
                 self._lock = None
 
     def start_in_child(self) -> None:
-        """After a fork: leave the parent's connections alone and open new ones when needed."""
-        # SQLite forbids even closing a connection that came over a fork: keep them, untouched.
+        """Prepare for use after a fork: keep the parent's connections untouched."""
+        # SQLite forbids even closing a connection of the parent process.
         _inherited.append((tuple(self._held), self._writer, self._of_thread))
         self._start()
 
@@ -197,16 +197,16 @@ class Database:
         return connection
 
     def _require_in_place(self) -> None:
-        # SQLite would go on in a file that has no name any more, and all of it would be lost.
+        # SQLite would go on in a file without a name, and lose all of it.
         if self._identity is None or _identity(self._file) != self._identity:
             raise CannotRunError(
                 f"the database {self.path} was removed or replaced while it was in use; "
-                "see that nothing else cleans its folder, and run again"
+                "check that no other program cleans its folder, and run again"
             )
 
 
 class _Held:
-    """A connection that is closed when the thread that keeps it ends."""
+    """A connection that is closed at the end of its thread."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -224,7 +224,7 @@ _inherited: list[object] = []
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode, which tell a file from another of its name; None when there is none."""
+    """Device and inode, which change if the file is replaced; None without a file."""
     try:
         found = path.stat()
     except OSError:
@@ -233,7 +233,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _open(path: Path, *, may_be_read_only: bool) -> sqlite3.Connection:
-    """A connection that has read the file once, so that its damage is known."""
+    """Open a connection and read the file once, to find damage."""
     modes = ["mode=rw"]
     if may_be_read_only:
         modes += ["mode=ro", "mode=ro&immutable=1"]

@@ -1,4 +1,4 @@
-"""Translates SQLite's errors into errors a person can act on; no other module does."""
+"""Translates SQLite's errors into errors with a remedy. No other module does this."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from state_store.documents.locks import LockHeld
 
 
 def rebuild_command(state_dir: Path) -> str:
-    """The command, valid in any folder, that mends the database of this state folder."""
+    """The command that rebuilds the database of this state folder. Valid in any folder."""
     tool = Path(__file__).resolve().parents[2] / "tools" / "verify_state.py"
     return f"python {tool} --rebuild --state-dir {state_dir}"
 
 
 class DamagedStoreError(CannotRunError):
-    """The database is there and is not whole; nothing was changed. `path` is the file."""
+    """The database is damaged. Nothing was changed. `path` is the file."""
 
     def __init__(self, path: Path, why: str) -> None:
         self.path, self.why = path, why
@@ -29,28 +29,28 @@ class DamagedStoreError(CannotRunError):
 
 
 class StoreBusyError(CannotRunError):
-    """Another program held the database for longer than we wait."""
+    """Another program held the database for longer than the time-out."""
 
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
-_DAMAGE = {sqlite3.SQLITE_CORRUPT: "it is malformed", sqlite3.SQLITE_NOTADB: "it is no database"}
+_DAMAGE = {sqlite3.SQLITE_CORRUPT: "it is malformed", sqlite3.SQLITE_NOTADB: "it is not a database"}
 _CANNOT = {
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full; make room and run again",
     sqlite3.SQLITE_IOERR: "cannot be used: the disk reports an error or is full; check it",
-    sqlite3.SQLITE_READONLY: "cannot be written: its folder or it is read-only; allow writing it",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that its folder exists and may be written",
+    sqlite3.SQLITE_READONLY: "cannot be written: it or its folder is read-only; allow writing it",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that its folder exists and is writable",
     sqlite3.SQLITE_PERM: "cannot be used: permission was denied; allow access to it",
     sqlite3.SQLITE_AUTH: "cannot be used: permission was denied; allow access to it",
     sqlite3.SQLITE_NOMEM: "cannot be used: there is no memory left",
     sqlite3.SQLITE_TOOBIG: "cannot take so large an event; make it smaller",
-    sqlite3.SQLITE_NOLFS: "cannot grow: the file system knows no large files; move it elsewhere",
+    sqlite3.SQLITE_NOLFS: "cannot grow: the file system has no large files; move it to another",
 }
 
 
 class translated:
-    """Turns SQLite's errors inside the block into ours; a class, as it is entered for every event.
+    """Translates SQLite's errors in a block. A class, because it is entered for every event.
 
-    Raises DamagedStoreError, StoreBusyError, CannotRunError; a bug of ours passes as it is.
+    Raises DamagedStoreError, StoreBusyError, CannotRunError. Bugs of ours are not translated.
     """
 
     __slots__ = ("_path",)
@@ -76,7 +76,7 @@ class translated:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors inside the block into CannotRunError."""
+    """Translate the operating system's errors in the block into CannotRunError."""
     try:
         yield
     except OSError as error:
@@ -84,12 +84,12 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """SQLite's code without its detail; 0 for errors of Python's own."""
+    """SQLite's primary error code; 0 for errors of Python."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _meaning(path: Path, error: sqlite3.Error) -> CannotRunError | None:
-    """Our error for one that a person can act on; None for a bug of ours."""
+    """The error with a remedy; None for a bug of ours."""
     code = primary_code(error)
     if code in _DAMAGE:
         return DamagedStoreError(path, _DAMAGE[code])

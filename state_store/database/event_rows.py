@@ -1,6 +1,6 @@
-"""Events as they are stored: strict JSON payloads, and the hash that chains each row to the last.
+"""Encodes and decodes stored events: strict JSON payloads, and the chain of row hashes.
 
-Pure. Decoding is done many rows at a time, which halves the cost of a replay.
+Pure. Decodes many rows at a time, which halves the cost of a replay.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 
 Event = dict[str, Any]
 Payload = dict[str, Any]
-# id ts actor stream type payload version, then whatever else was asked for
+# id ts actor stream type payload version, then additional columns
 Row = tuple[Any, ...]
 
 COLUMNS = "id, ts, actor, stream, type, payload, version"
 _NO_ID = secrets.token_hex()  # an id that no payload has
-START = b""  # what the first row of a stream is chained to
+START = b""  # the hash before the first row of a stream
 
 
 def encode(payload: Any) -> str:
-    """A payload as compact ASCII JSON. Raises ValueError or TypeError for what is no JSON."""
+    """A payload as compact ASCII JSON. Raises ValueError or TypeError if it is not JSON."""
     return _COMPACT.encode(payload)
 
 
 def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
-    """The link of a row: a hash of the link before it and of all columns but the id.
+    """The link of a row: a hash of the previous link and of all columns except the id.
 
     `row` is (ts, actor, stream, type, payload, version). The lengths make it unambiguous.
     """
@@ -39,12 +39,12 @@ def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
 
 
 def decode(text: str) -> Any:
-    """A payload read back; ValueError when it is not strict JSON."""
+    """Decode a payload. Raises ValueError if it is not strict JSON."""
     return _STRICT.decode(text)
 
 
 def to_event(row: Row, payload: Any) -> Event:
-    """The dict that callers get."""
+    """The event as a dict for callers."""
     return {
         "id": row[0],
         "ts": row[1],
@@ -59,7 +59,7 @@ def to_event(row: Row, payload: Any) -> Event:
 def decode_rows(
     rows: Sequence[Row], unreadable: Callable[[Row, str], None]
 ) -> Iterator[tuple[Row, Any]]:
-    """Each row with its payload; rows whose payload is no JSON go to `unreadable` instead."""
+    """Yields each row with its payload. Rows with a damaged payload go to `unreadable`."""
     payloads = decode_all([row[5] for row in rows])
     if payloads is None:
         return _one_by_one(rows, unreadable)
@@ -67,7 +67,7 @@ def decode_rows(
 
 
 def decode_all(texts: Sequence[str]) -> list[Any] | None:
-    """The payloads; None where one of them is no JSON."""
+    """The decoded payloads; None if one of them is not JSON."""
     try:
         payloads: list[Any] = _STRICT.decode(f"[{','.join(texts)}]")
     except (ValueError, TypeError, RecursionError):
@@ -76,10 +76,10 @@ def decode_all(texts: Sequence[str]) -> list[Any] | None:
 
 
 def without_ids(texts: Sequence[str]) -> tuple[Sequence[str], Sequence[Payload]] | None:
-    """The ids of payloads that begin with their id, and the other fields of each.
+    """The ids and the other fields of payloads that begin with their id.
 
-    Equal fields are decoded once, as most events set the same fields of other items. None when a
-    payload does not begin with its id.
+    Equal fields are decoded once, because most events set the same fields of different items. None
+    if a payload does not begin with its id.
     """
     try:
         opening, key, colon, names, rests = zip(*[t.split('"', 4) for t in texts], strict=True)
@@ -91,8 +91,8 @@ def without_ids(texts: Sequence[str]) -> tuple[Sequence[str], Sequence[Payload]]
     distinct = list(dict.fromkeys(rests))
     payloads = decode_all([f'{{"id":"{_NO_ID}"{rest}' for rest in distinct])
     if payloads is None or any(payload.pop("id") != _NO_ID for payload in payloads):
-        return None  # no JSON, or a second id
-    shared: dict[str, str] = {}  # equal texts as one object, or all of memory is walked through
+        return None  # not JSON, or a second id
+    shared: dict[str, str] = {}  # equal texts as one object, which keeps memory accesses local
     for payload in payloads:
         for field, value in payload.items():
             if type(value) is str:
@@ -102,7 +102,7 @@ def without_ids(texts: Sequence[str]) -> tuple[Sequence[str], Sequence[Payload]]
 
 
 def warn(row: Row, why: str) -> None:
-    """Say on stderr that an event is left out."""
+    """Warn on stderr that an event is left out."""
     sys.stderr.write(
         f"WARNING: event {row[6]} of stream {row[3]} is left out, its payload is damaged: {why}\n"
     )
@@ -121,7 +121,7 @@ def _one_by_one(
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 _COMPACT = json.JSONEncoder(allow_nan=False, separators=(",", ":"))

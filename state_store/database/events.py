@@ -1,7 +1,7 @@
-"""The streams, the types of events in them, and an event as a value.
+"""Names the streams and event types, and defines an event as a value.
 
-No other module writes these names. `projections` says what an event does to a view; docs/state.md
-has the shapes of payloads.
+No other module spells these names. `projections` applies events to views. docs/state.md describes
+the payloads.
 """
 
 from __future__ import annotations
@@ -52,22 +52,20 @@ WAVE_FINISHED = "wave_finished"
 
 
 def wave_stream(wave_id: str) -> str:
-    """The stream that a wave's steps are written to."""
+    """The stream of a wave's events."""
     return WAVE_PREFIX + wave_id
 
 
 def agent_id(wave_id: str, item: str, phase: str, number: int) -> str:
-    """The name of a dispatch in traces. Builds and repairs share a count, other phases do not."""
+    """The name of a dispatch in traces. Builds and repairs are numbered together."""
     counted = str(number) if phase in _COUNTED_TOGETHER else f"{phase}-{number}"
     return f"{wave_id}/{item}/{counted}"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A recorded fact. `uid` names it in every store it was copied to; `ts` is in seconds since
-    the epoch by the clock of the store that recorded it first; `version` counts from 1 within the
-    stream of the store it was read from.
-    """
+    """A recorded event. `uid` is the same in every store with a copy. `ts` is the time of the first
+    recording, in seconds since the epoch. `version` counts from 1 in the stream of this store."""
 
     uid: str
     ts: float
@@ -79,5 +77,5 @@ class Event:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Event:
-        """An event from the dict that `EventStore.read` gives."""
+        """The event in a dict of `EventStore.read`."""
         return cls(*(row[name] for name in cls.__slots__))

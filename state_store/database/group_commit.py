@@ -1,6 +1,6 @@
-"""Many threads, one commit: the first thread writes for all that wait, then names a successor.
+"""Shares commits between threads: one thread writes for all that wait, then names a successor.
 
-No thread of its own; a writer that is alone never waits. Jobs and transactions are handed in.
+Starts no thread. A single writer never waits. The caller supplies jobs and transactions.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class _Request(Generic[Session]):
 
 
 class GroupCommit(Generic[Session]):
-    """Runs jobs in shared transactions; `transaction()` gives one session and commits at its end.
+    """Runs jobs in shared transactions. `transaction()` returns a session and commits at its end.
 
-    A job returns a number, or raises a TidegateError before it has written anything: its caller
-    alone gets that. When the transaction fails all callers in it get the reason.
+    A job returns a number, or raises a TidegateError before its first write, which only its caller
+    gets. If the transaction fails, all its callers get the error.
     """
 
     def __init__(self, transaction: Callable[[], AbstractContextManager[Session]]) -> None:
@@ -62,7 +62,7 @@ class GroupCommit(Generic[Session]):
         self._led = False
 
     def submit(self, job: Job[Session]) -> int:
-        """Have `job` done durably and return its number, or raise what it or the commit raised."""
+        """Run `job` durably and return its number. Raises the error of the job or the commit."""
         with self._guard:
             leads, self._led = not self._led, True
             if not leads:
@@ -72,7 +72,7 @@ class GroupCommit(Generic[Session]):
             return self._lead(job)
         try:
             mine.wait()
-        except BaseException:  # a signal; no thread may wait for this one to lead
+        except BaseException:  # a signal; no other thread may wait for this thread
             with self._guard:
                 if mine in self._waiting:
                     self._waiting.remove(mine)
@@ -82,7 +82,7 @@ class GroupCommit(Generic[Session]):
         return self._lead(job) if mine.leads else mine.outcome()
 
     def _lead(self, mine: Job[Session]) -> int:
-        """Do this thread's job and, in the same transaction, those of all that wait by then."""
+        """Run this thread's job and the jobs of all waiting threads in one transaction."""
         batch: Sequence[_Request[Session]] = ()
         refused: TidegateError | None = None
         try:
@@ -90,7 +90,7 @@ class GroupCommit(Generic[Session]):
                 batch = self._take() if self._waiting else ()
                 try:
                     result = mine(session)
-                except TidegateError as error:  # by contract before it wrote anything
+                except TidegateError as error:  # by contract before its first write
                     refused = error
                 for request in batch:
                     request.run(session)
@@ -98,7 +98,7 @@ class GroupCommit(Generic[Session]):
             batch = batch or self._take()
             theirs = error
             if not isinstance(error, TidegateError):
-                theirs = CannotRunError(f"the write was broken off: {error!r}; run again")
+                theirs = CannotRunError(f"the write was interrupted: {error!r}; run again")
             for request in batch:
                 request.error = theirs
             raise

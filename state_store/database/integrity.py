@@ -1,6 +1,6 @@
-"""Checks the stored events: links, gaps, payloads, kept items, and anchors outside. Reads only.
+"""Checks the stored events: links, gaps, payloads, items and external anchors. Reads only.
 
-SQLite's own checks see neither a flipped bit in a row nor commits that are missing.
+SQLite's own checks find neither a flipped bit in a row nor missing commits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Problem:
 
 
 def examine(connection: sqlite3.Connection, folds: Mapping[str, Fold]) -> Iterator[Problem]:
-    """Find every fault that the database itself shows."""
+    """Find every fault within the database."""
     for (message,) in connection.execute("PRAGMA integrity_check").fetchall():
         if message != "ok":
             yield Problem("database", "", 0, message)
@@ -43,7 +43,7 @@ def examine(connection: sqlite3.Connection, folds: Mapping[str, Fold]) -> Iterat
 
 
 def heads(connection: sqlite3.Connection) -> dict[str, Head]:
-    """The last version and link of each stream; the cost is per stream, not per event."""
+    """The last version and link of each stream. The cost is per stream, not per event."""
     found: dict[str, Head] = {}
     stream = ""
     while row := connection.execute(
@@ -57,7 +57,7 @@ def heads(connection: sqlite3.Connection) -> dict[str, Head]:
 
 
 def head(connection: sqlite3.Connection, stream: str) -> Head:
-    """The last version and link of a stream; (0, "") when it has no event."""
+    """The last version and link of a stream; (0, "") without events."""
     row = connection.execute(
         "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1",
         (stream,),
@@ -66,9 +66,9 @@ def head(connection: sqlite3.Connection, stream: str) -> Head:
 
 
 def compare(connection: sqlite3.Connection, anchor: Mapping[str, Head]) -> Iterator[Problem]:
-    """Find what an anchor (heads as they were once) names and the database does not hold.
+    """Find heads of an earlier `anchor` that the database does not contain.
 
-    The beginning of a link is enough.
+    A prefix of a link is enough.
     """
     for stream, (version, link) in sorted(anchor.items()):
         row = connection.execute(
@@ -76,9 +76,9 @@ def compare(connection: sqlite3.Connection, anchor: Mapping[str, Head]) -> Itera
         ).fetchone()
         if row is None and version > 0:
             last, _ = head(connection, stream)
-            yield Problem("anchor", stream, version, f"it is lost; the last one left is {last}")
+            yield Problem("anchor", stream, version, f"it is lost; the last event is {last}")
         elif row is not None and not row[0].hex().startswith(link):
-            yield Problem("anchor", stream, version, "it is another than the one that was recorded")
+            yield Problem("anchor", stream, version, "it is not the recorded event")
 
 
 def _check_events(
@@ -86,7 +86,7 @@ def _check_events(
     folds: Mapping[str, Fold],
     replayed: Mapping[str, dict[str, Kept]],
 ) -> Iterator[Problem]:
-    """Find the faults of the events, and replay their items into `replayed`."""
+    """Find faults of the events, and replay their items into `replayed`."""
     last: dict[str, tuple[int, bytes]] = {}
     found: list[Problem] = []
 
@@ -102,7 +102,7 @@ def _check_events(
             if version != before + 1:
                 found.append(Problem("gap", stream, version, f"it follows event {before}"))
             elif row_hash(before_link, row[1:7]) != link:
-                found.append(Problem("link", stream, version, "it is not what was written"))
+                found.append(Problem("link", stream, version, "it was changed after the write"))
         for row, payload in decode_rows(rows, unreadable):
             if fold := folds.get(row[3]):
                 replay(replayed[row[3]], fold, row, payload)
@@ -117,7 +117,7 @@ def _check_items(
         for key, kept in every(connection, stream):
             wanted = expected.pop(key, None)
             if kept != wanted:
-                yield Problem("items", stream, kept.version, f"item {key} is not as its events say")
+                yield Problem("items", stream, kept.version, f"item {key} differs from its events")
     except (ValueError, sqlite3.OperationalError) as error:
         yield Problem("items", stream, 0, f"a kept item cannot be read: {error}")
     for key, wanted in expected.items():

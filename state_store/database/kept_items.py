@@ -1,6 +1,6 @@
-"""The item table, kept by the transaction that appends the event that changes an item.
+"""The item table. The transaction that appends an event also updates the event's item.
 
-The effect of an event on an item is a fold that is handed in. Replaying is for audits.
+The caller supplies the fold that applies an event to an item. Replays are for audits.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from state_store.database.event_rows import (
 from state_store.documents.item_id import id_of
 
 Item = dict[str, Any]
-_BLOCK = 250  # more of them at once do not stay in the processor's cache
+_BLOCK = 250  # rows that fit into the processor's cache
 _INSERT = "INSERT INTO items(position, stream, id, json, version) VALUES(?,?,?,?,?)"
-_MERGES = None  # stands for the type of an event that merges, in rows read for a replay
+_MERGES = None  # replaces the type of a merging event in rows read for a replay
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The effect of events on items: `apply` gives the item after an event, itself when unchanged.
+    """The effect of events on items: `apply` returns the item after an event, or the same object.
 
-    An event of the type `merges` only sets the fields of its payload in an item that is there; one
-    of the type `creates` makes its payload, as it is, the item when there is none. Naming them
-    spares a replay the call for each such event.
+    An event of type `merges` sets the fields of its payload in an existing item. An event of type
+    `creates` makes its payload the item if there is none. A replay handles these two types without
+    a call.
     """
 
     apply: Callable[[Item | None, Mapping[str, Any]], Item | None]
@@ -47,7 +47,7 @@ class Fold:
 
 @dataclass(slots=True)
 class Kept:
-    """An item with the id of the event that made it and the version that changed it last."""
+    """An item with the id of its creating event and the version of its last change."""
 
     position: int
     version: int
@@ -55,7 +55,7 @@ class Kept:
 
 
 def keep(connection: sqlite3.Connection, fold: Fold, event: Event, payload: str) -> None:
-    """Bring the item that `event` is about up to date; `payload` is the event's as JSON."""
+    """Apply `event` to its item. `payload` is the event's payload as JSON."""
     key = id_of(event["payload"]) if isinstance(event["payload"], dict) else None
     if key is None:
         return
@@ -77,7 +77,7 @@ def keep(connection: sqlite3.Connection, fold: Fold, event: Event, payload: str)
 
 
 def one(connection: sqlite3.Connection, stream: str, key: str) -> Item | None:
-    """The item of that id, None without one."""
+    """The item with this id, or None."""
     row = connection.execute(
         "SELECT json FROM items WHERE stream = ? AND id = ?", (stream, key)
     ).fetchone()
@@ -85,7 +85,7 @@ def one(connection: sqlite3.Connection, stream: str, key: str) -> Item | None:
 
 
 def every(connection: sqlite3.Connection, stream: str) -> Iterator[tuple[str, Kept]]:
-    """All items in the order they were first seen, with their ids. ValueError: one is damaged."""
+    """All items with their ids, in order of creation. Raises ValueError for a damaged item."""
     cursor = connection.execute(  # in the order of the table: an index would have to be sorted
         "SELECT id, position, version, json FROM items NOT INDEXED WHERE stream = ? "
         "ORDER BY position",
@@ -103,12 +103,12 @@ def replayed(
     fold: Fold,
     unreadable: Callable[[Row, str], None],
 ) -> dict[str, Kept]:
-    """The items as the events alone give them.
+    """The items computed from the events alone.
 
-    Of events of the type `fold.merges` only id, payload and version are read first: making objects
-    of the other columns takes longer than reading them; `_whole` adds them.
+    Reads only id, payload and version of events of type `fold.merges`, because objects of the other
+    columns take longer than reading them. `_whole` adds them if needed.
     """
-    query = (  # through the table: by way of the index each row would be looked up
+    query = (  # a table scan, because the index would look up each row
         "SELECT id, iif(type = ?1, NULL, ts), iif(type = ?1, NULL, actor), "
         "iif(type = ?1, NULL, stream), iif(type = ?1, NULL, type), payload, version "
         "FROM events NOT INDEXED WHERE stream = ?2 AND id > ?3 ORDER BY id LIMIT ?4"
@@ -132,9 +132,9 @@ def _replay_block(
     rows: Iterable[tuple[Row, str, Payload]],
     connection: sqlite3.Connection,
 ) -> None:
-    """`replay` for each row with its item's id and the rest of its payload.
+    """Apply rows with their item's id and the other fields of their payload.
 
-    Runs a million times, so it does itself what `fold.merges` and `fold.creates` name.
+    Runs a million times, so it handles `fold.merges` and `fold.creates` without calls.
     """
     for row, name, payload in rows:
         kept = found.get(name)
@@ -151,7 +151,7 @@ def _replay_block(
 
 
 def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
-    """Let one event change the item it is about among those found so far."""
+    """Apply one event to its item in `found`."""
     key = id_of(payload) if isinstance(payload, dict) else None
     if key is None:
         return
@@ -166,10 +166,10 @@ def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
 
 
 def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str, Kept]) -> None:
-    """Make the kept items these; one that is so already is not written again."""
+    """Replace the item table by `items`. Writes only changed items."""
     same: set[str] = set()
     stale: list[tuple[int]] = []
-    rows = connection.execute(  # as bytes: a row that is no text (a flipped bit) has to go as well
+    rows = connection.execute(  # as bytes, because a row with a flipped bit must be replaced too
         "SELECT position, CAST(id AS BLOB), CAST(json AS BLOB), version FROM items NOT INDEXED "
         "WHERE stream = ?",
         (stream,),
@@ -204,10 +204,10 @@ def blocks(
     column: int = 0,
     size: int = _BLOCK,
 ) -> Iterator[list[Row]]:
-    """The rows of a query, `size` at a time; holds no read open between.
+    """The rows of a query, `size` at a time, without an open read in between.
 
-    The query is ordered by `column`; its last two parameters are the lower bound of that column,
-    at first `after`, and the number of rows.
+    The query must be ordered by `column`. Its last two parameters are the lower bound of that
+    column, at first `after`, and the number of rows.
     """
     while rows := fetch(connection, query, (*values, after, size)):
         yield rows
@@ -215,11 +215,11 @@ def blocks(
 
 
 def fetch(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -> list[Any]:
-    """All rows of a query; text that is no UTF-8 (a flipped bit) comes with replacements."""
+    """All rows of a query. Replaces bytes that are not UTF-8 (flipped bits)."""
     try:
         return connection.execute(query, values).fetchall()
     except sqlite3.OperationalError as error:
-        if hasattr(error, "sqlite_errorcode"):  # SQLite's own; decoding is Python's
+        if hasattr(error, "sqlite_errorcode"):  # SQLite's errors; decoding errors have none
             raise
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
@@ -237,8 +237,8 @@ def _whole(connection: sqlite3.Connection, row: Row) -> Row:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector: a replay makes millions of objects and no cycle among them, and
-    searching for cycles takes a third of its time."""
+    """Pause the garbage collector. A replay makes millions of objects without cycles, and the
+    search for cycles takes a third of its time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
-"""Leases as values, and the rule when one is free. Pure: no clock of its own, no storage.
+"""Leases as values, and the rules for their expiry. Pure: no clock, no storage.
 
-After its expiry another process may take a lease. The token decides whose effects count: it rises
-with every grant, and an effect is accepted with the current token only.
+After its expiry another process may acquire a lease. The token rises with every grant, and an
+effect is accepted only with the current token.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from state_store.documents.errors import StoppedByPolicyError
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A grant as its holder keeps it; `expires_at` in seconds of this boot's clock."""
+    """A grant, as its holder has it. `expires_at` is in seconds of this boot's clock."""
 
     resource: str
     holder: str
@@ -23,20 +23,20 @@ class Lease:
 
 
 class LeaseLostError(StoppedByPolicyError):
-    """The lease was granted to another holder or given back; `current` is the newest token."""
+    """The lease was released or granted to another holder. `current` is the newest token."""
 
     def __init__(self, resource: str, token: int, current: int | None) -> None:
         self.resource, self.token, self.current = resource, token, current
-        newest = "no lease is held" if current is None else f"the current one is {current}"
+        newest = "there is no lease" if current is None else f"the current token is {current}"
         super().__init__(
             f"the lease on {resource} with token {token} is lost ({newest}); "
-            f"nothing was recorded, the present holder goes on with it"
+            f"nothing was recorded, because another holder works on it"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """A lease as it is stored. `holder` is None once it was given back; the token stays."""
+    """A stored lease. `holder` is None after the release; the token stays."""
 
     resource: str
     token: int
@@ -47,21 +47,21 @@ class LeaseRow:
     ttl: float
 
     def held_at(self, now: Instant) -> bool:
-        """True while its holder is within its time."""
+        """True if the lease is held and has not expired."""
         if self.holder is None:
             return False
         if self.boot_id and self.boot_id == now.boot_id:
             return now.monotonic_s < self.expires_at
-        # Another boot: only wall clocks compare. One that stands before the grant has jumped, and
-        # waiting for it to come back could take years.
+        # Another boot: only the wall clock is comparable. If it shows a time before the grant, it
+        # was set back, and waiting for the expiry could take years.
         return 0 < self.expires_wall - now.wall_s <= self.ttl
 
     def extended(self, now: Instant) -> LeaseRow:
-        """The same grant with its full time from `now` on."""
+        """The same grant, renewed at `now`."""
         return grant(self.resource, self.token, self.holder, self.ttl, now)
 
     def is_of(self, lease: Lease) -> bool:
-        """True when `lease` is this grant and was not given back."""
+        """True if `lease` is this grant and was not released."""
         return (self.token, self.holder) == (lease.token, lease.holder)
 
 
@@ -73,9 +73,9 @@ def grant(resource: str, token: int, holder: str | None, ttl: float, now: Instan
 
 
 def required(row: LeaseRow | None, lease: Lease) -> LeaseRow:
-    """The row when it is that of `lease`. Raises LeaseLostError.
+    """The row, if it belongs to `lease`. Raises LeaseLostError.
 
-    A lease past its time is still good while no other process has taken it.
+    An expired lease is still valid until another process acquires it.
     """
     if row is None or not row.is_of(lease):
         current = row.token if row and row.holder is not None else None

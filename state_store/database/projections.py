@@ -1,7 +1,7 @@
-"""Pure folds from events to the views people look at.
+"""Computes views for people from events. Pure.
 
-An event is the dict that `EventStore.read` gives. Events of unknown types or shapes are passed
-over, so an older program can read a newer store. docs/state.md has the shapes of the views.
+An event is a dict of `EventStore.read`. Events of unknown types or shapes are skipped, so an older
+program can read a newer store. docs/state.md describes the views.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def iso_time(seconds: float) -> str:
 
 
 def apply_tracker(item: View | None, event: Row) -> View | None:
-    """Return the item after `event`; `item` itself when the event does not change it.
+    """The item after `event`, or `item` itself if nothing changes.
 
-    A second creation (two stores that ran apart) only adds the fields that are not there.
+    A second creation (in a merge of two stores) only adds missing fields.
     """
     payload = event["payload"]
     if not isinstance(payload, dict) or id_of(payload) is None:
@@ -49,7 +49,7 @@ def apply_tracker(item: View | None, event: Row) -> View | None:
 
 
 def project_items(events: Iterable[Row], items: View | None = None) -> dict[str, View]:
-    """All items by id in the order they were first seen, going on from `items`."""
+    """All items by id in order of creation, starting with `items`."""
     found: dict[str, View] = dict(items or {})
     for event in events:
         payload = event["payload"]
@@ -65,12 +65,12 @@ def project_tracker(events: Iterable[Row]) -> View:
 
 
 def tracker_document(items: Iterable[Mapping[str, Any]]) -> View:
-    """The tracker with these items."""
+    """A tracker of these items."""
     return {"version": 1, "items": [dict(item) for item in items]}
 
 
 def project_agent_lifecycle(events: Iterable[Row]) -> View:
-    """`{"version": 1, "agents": [...]}` by id: the states an agent went through and when."""
+    """`{"version": 1, "agents": [...]}`: the states of each agent with their times."""
     agents: dict[str, View] = {}
     for event in events:
         payload = event["payload"]
@@ -86,9 +86,9 @@ def project_agent_lifecycle(events: Iterable[Row]) -> View:
 
 
 def project_orchestrator_status(events: Iterable[Row]) -> View:
-    """The present phase, decisions, findings that hold in order, and the newest next steps.
+    """The present phase, the decisions, the open findings and the newest next steps.
 
-    `phase` is the one that people set, else that of the newest `cycle` of the scheduler.
+    `phase` is set by people, or else taken from the newest `cycle` of the scheduler.
     """
     view: View = {"version": 1, "phase": None, "phase_since": None, "cycle": None}
     view |= {"decisions": [], "next_steps": [], "findings": []}
@@ -102,10 +102,10 @@ def project_orchestrator_status(events: Iterable[Row]) -> View:
 
 
 def project_agent_traces(events: Iterable[Row]) -> View:
-    """Every dispatch with its use, and totals.
+    """Every dispatch with its use, and the totals.
 
-    Unknown amounts stay None. A total is the sum of the known ones (None without any);
-    `unmetered` and `unpriced` count the ended dispatches that it leaves out.
+    Unknown amounts are None. A total is the sum of the known amounts, or None. `unmetered` and
+    `unpriced` count the ended dispatches that are not in it.
     """
     traces: dict[str, View] = {}
     bills: set[str] = set()
@@ -127,7 +127,7 @@ def project_agent_traces(events: Iterable[Row]) -> View:
 
 
 def project_wave(events: Iterable[Row]) -> View:
-    """A wave: when it ran, how it ended, and each item with phase, verdict and attempts."""
+    """A wave: its times, its end, and each item with phase, verdict and attempts."""
     view: View = {"version": 1, "wave_id": None, "started": None, "finished": None, "items": []}
     view |= {"aborted": None, "abort_reason": None, "shipped": []}
     items: dict[str, View] = {}
@@ -167,7 +167,7 @@ def _apply_status(view: View, event: Row, payload: Row) -> None:
 
 
 def _apply_findings(view: View, payload: Row, at: str) -> None:
-    """Drop findings that are gone; one found again stands once, with its newest text."""
+    """Remove findings reported as gone. A finding reported again replaces its older entry."""
     new = [{"finding": found, "at": at} for found in _list(payload.get("findings"))]
     old = {*map(str, _list(payload.get("gone"))), *filter(None, map(_finding_id, new))}
     view["findings"] = [kept for kept in view["findings"] if _finding_id(kept) not in old] + new
@@ -206,7 +206,7 @@ def _apply_trace(traces: dict[str, View], bills: set[str], event: Row, payload: 
 
 
 def _apply_bill(trace: View, payload: Row, *, again: bool) -> None:
-    """Set the billed amounts; an agent that was started `again` under its name adds to them."""
+    """Set the billed amounts, or add to them if the agent was started `again`."""
     trace |= {key: payload[key] for key in _TRACE_FIELDS if payload.get(key) is not None}
     for key in _USED:
         new = payload.get(key)

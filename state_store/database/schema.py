@@ -1,6 +1,7 @@
-"""The tables, and the database file: made whole or not at all, and never mistaken for empty.
+"""Defines the tables, and creates, converts and checks the database file.
 
-A file of zero bytes where a database has been is damage. A database of the source is taken over.
+The file is created completely or not at all. An empty file in place of an earlier database is
+damage. A database of the original project is converted.
 """
 
 from __future__ import annotations
@@ -61,12 +62,12 @@ INSERT_EVENT = (
 
 
 def lock_path(path: Path) -> Path:
-    """The file that writers queue at; its presence also shows that there has been a database."""
+    """The lock file of writers. Its presence also shows that there was a database."""
     return path.with_name(f"{path.name}.lock")
 
 
 def has_wal(path: Path) -> bool:
-    """True when the write-ahead log has commits that are not in the database file yet."""
+    """True if the write-ahead log has commits that are not in the database file yet."""
     try:
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
     except FileNotFoundError:
@@ -74,9 +75,9 @@ def has_wal(path: Path) -> bool:
 
 
 def prepare(path: Path) -> None:
-    """Make the database when there is none.
+    """Create the database if it is missing.
 
-    Raises DamagedStoreError for the remains of one, CannotRunError when none can be made.
+    Raises DamagedStoreError for the remains of a database, CannotRunError if creation fails.
     """
     with translated(path), disk_errors(path):
         if _is_there(path):
@@ -91,9 +92,9 @@ def prepare(path: Path) -> None:
 
 
 def look(path: Path) -> None:
-    """Raise as opening would for a database that is damaged, foreign or not writable.
+    """Raise if the database is damaged, foreign or not writable, as opening would.
 
-    Makes and changes nothing; `verify` of an open store looks deeper.
+    Changes nothing. `verify` of an open store checks more.
     """
     with translated(path), disk_errors(path):
         if not _is_there(path):
@@ -107,17 +108,17 @@ def look(path: Path) -> None:
                 raise DamagedStoreError(path, message)
     for file in (path, lock_path(path), path.with_name(f"{path.name}-wal")):
         if file.exists() and not os.access(file, os.W_OK):
-            raise CannotRunError(f"{file} may not be written; allow it")
+            raise CannotRunError(f"{file} is not writable; allow writing")
 
 
 def check_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """True when the tables are ours; False when they are the source's, to be taken over.
+    """True if the tables are ours; False if they are the original project's.
 
     Raises CannotRunError for the database of another program or of a newer version.
     """
     if _pragma(connection, "application_id") == APPLICATION_ID:
         if _pragma(connection, "user_version") > VERSION:
-            raise CannotRunError(f"{path} was written by a newer tidegate; use that one")
+            raise CannotRunError(f"{path} was written by a newer tidegate; use the newer version")
         return True
     columns = {row[1] for row in connection.execute("PRAGMA table_info(events)")}
     if not {"ts", "actor", "stream", "type", "payload", "version"} <= columns:
@@ -126,18 +127,18 @@ def check_ours(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def is_older(connection: sqlite3.Connection) -> bool:
-    """True when our tables lack what a later version added."""
+    """True if the tables are of an older version."""
     return _pragma(connection, "user_version") < VERSION
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Add what an older version of ours lacks, in the open transaction."""
+    """Upgrade tables of an older version, in the open transaction."""
     for statement in _SPEND:
         connection.execute(statement)
 
 
 def take_over(connection: sqlite3.Connection, path: Path) -> None:
-    """Give a database of the source our tables, its events chained, in the open transaction."""
+    """Convert a database of the original project to our tables, in the open transaction."""
     connection.execute("ALTER TABLE events RENAME TO events_of_source")
     _make_tables(connection)
     heads: dict[str, tuple[int, bytes]] = {}
@@ -159,9 +160,9 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    # The file must not be opened, not even to read its first bytes: closing it would take away
-    # every POSIX lock that the connections of this process have on it, and another process could
-    # then delete the log that these go on writing to. SQLite will find out if it is a database.
+    # The file must not be opened, not even to read its first bytes: closing it would release all
+    # POSIX locks of this process on it, and another process could delete the log that our
+    # connections still write. SQLite will find out if it is a database.
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -173,17 +174,18 @@ def _is_there(path: Path) -> bool:
 
 def _refuse_remains(path: Path, been_here: bool) -> None:
     if has_wal(path):
-        raise DamagedStoreError(path, "it is empty or gone, and commits that belong to it are left")
+        raise DamagedStoreError(path, "it is empty or missing, but its log has commits")
     if been_here and path.exists():
-        raise DamagedStoreError(path, "it is empty and has not been before")
+        raise DamagedStoreError(path, "it is empty, but was not before")
 
 
 def _create(path: Path) -> None:
-    """Make it under another name first: a process killed meanwhile leaves no half-made database."""
+    """Create the database under another name first, so that a killed process leaves no part of
+    it."""
     new = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
     try:
         with closing(sqlite3.connect(new, isolation_level=None)) as connection:
-            # Where the file system has no shared memory, SQLite stays with its rollback journal.
+            # If the file system has no shared memory, SQLite keeps its rollback journal.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN")
             _make_tables(connection)

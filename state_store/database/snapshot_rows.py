@@ -1,4 +1,4 @@
-"""Snapshots as they are stored: the newest projection of each stream, as JSON with a checksum."""
+"""Stores snapshots: the newest projection of each stream, as JSON with a checksum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from state_store.database.kept_items import fetch
 
 
 def encoded(projection: Any) -> tuple[str, str]:
-    """A projection as JSON, and its checksum. Raises ValueError or TypeError for no JSON."""
+    """A projection as JSON, and its checksum. Raises ValueError or TypeError if it is not JSON."""
     text = json.dumps(projection, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return text, _checksum(text)
 
@@ -21,7 +21,7 @@ def encoded(projection: Any) -> tuple[str, str]:
 def put(
     connection: sqlite3.Connection, ts: float, stream: str, version: int, text: str, checksum: str
 ) -> None:
-    """Keep a projection of `encoded` in place of older ones of its stream."""
+    """Store a projection of `encoded`, and delete older snapshots of its stream."""
     connection.execute("DELETE FROM snapshots WHERE stream = ?", (stream,))
     connection.execute(
         "INSERT INTO snapshots(ts, stream, event_version, projection, checksum) VALUES(?,?,?,?,?)",
@@ -30,7 +30,7 @@ def put(
 
 
 def read(connection: sqlite3.Connection, stream: str) -> tuple[int, Any, str] | None:
-    """(version, projection, checksum); None without one, or with a warning when damaged."""
+    """(version, projection, checksum); None if missing, or damaged (with a warning)."""
     query = (
         "SELECT event_version, projection, checksum FROM snapshots WHERE stream = ? "
         "ORDER BY id DESC LIMIT 1"

@@ -1,8 +1,8 @@
-"""The spend table: what dispatches reserve before they run and are charged after it.
+"""The spend table: reservations before dispatches, and charges after them.
 
-Works on a connection that is handed in; `tools/budget` decides what may be spent. Money is in
-whole micro-USD. A use belongs to the wave and the UTC day of its reservation. An open row counts
-with its reservation, a settled one with its charge.
+`tools/budget` decides what may be spent. Money is in whole micro-USD. A use belongs to the wave and
+the UTC day of its reservation. An open row counts with its reservation, a settled row with its
+charge.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-_LEARNT_FROM = 200  # newest uses of a kind; older ones say little about the next one
+_LEARNT_FROM = 200  # newest uses of a kind, which predict the next use
 _IMPORTED = "ledger"  # the holder of rows that another program wrote into the ledger
 
 
@@ -31,7 +31,7 @@ class Purpose:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A reservation as its holder keeps it. `stamp` is when, in ISO 8601, and unique."""
+    """A reservation. `stamp` is its time in ISO 8601, and unique."""
 
     id: int
     stamp: str
@@ -42,8 +42,8 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The charge of a settled use. `tokens` and `usd` count; `tokens_in` and `tokens_out` are None
-    when unknown. `metered` and `priced` are true when the charge is what was really used."""
+    """The charge of a settled use. `tokens` and `usd` count. `tokens_in` and `tokens_out` are None
+    if unknown. `metered` and `priced` are true if the charge is the real use."""
 
     tokens: int
     usd: int
@@ -60,7 +60,7 @@ class Charge:
 class Total:
     """The sums of a wave or a day: charges, reservations, and the number of uses.
 
-    `open` of the `dispatches` are not settled; `seconds` is the time of the settled ones.
+    `open` is the number of unsettled dispatches, `seconds` the time of the settled dispatches.
     """
 
     tokens: int = 0
@@ -76,7 +76,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A settled use, as the ledger has it."""
+    """A settled use, for the ledger."""
 
     id: int
     stamp: str
@@ -86,7 +86,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class LedgerUse:
-    """A use that another program wrote into the ledger; `key` is unique among such rows, `at` in
+    """A use that another program wrote into the ledger. `key` is unique among such rows, `at` is in
     seconds since the epoch."""
 
     key: str
@@ -97,7 +97,7 @@ class LedgerUse:
 
 @dataclass(frozen=True, slots=True)
 class OpenUse:
-    """A reservation that is not settled; its holder is gone after `until` (wall clock)."""
+    """An unsettled reservation. Its holder has ended by `until` (wall clock)."""
 
     reserved: Reserved
     holder: str
@@ -107,8 +107,8 @@ class OpenUse:
 
 @dataclass(frozen=True, slots=True)
 class Overrun:
-    """A use that was larger than its reservation; `kind` is backend, model and phase, `settled`
-    a time of the wall clock."""
+    """A use that exceeded its reservation. `kind` is backend, model and phase, `settled` a time of
+    the wall clock."""
 
     kind: tuple[str, str, str]
     settled: float
@@ -131,7 +131,7 @@ _SETTLED = f"id, stamp, {', '.join(_PURPOSE)}, {', '.join(_CHARGE[:-1])}, used_m
 
 
 class SpendBook:
-    """The rows, within one transaction or for reading only."""
+    """Access to the spend table, in a transaction or for reading only."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -139,7 +139,7 @@ class SpendBook:
     def reserve(
         self, purpose: Purpose, holder: str, tokens: int, usd: int, now: float, until: float
     ) -> Reserved:
-        """Open a row; no other has its stamp."""
+        """Open a row with a unique stamp."""
         moment = datetime.fromtimestamp(now, UTC)
         taken = "SELECT 1 FROM spend WHERE stamp = ?"
         while self._connection.execute(taken, (_text(moment),)).fetchone():
@@ -153,7 +153,7 @@ class SpendBook:
         return Reserved(written.lastrowid or 0, stamp, purpose, tokens, usd)
 
     def settle(self, reserved: Reserved, charge: Charge, now: float) -> bool:
-        """Close an open row; False, changing nothing, when it is closed already or gone."""
+        """Settle an open row; False, without a change, if there is no such open row."""
         return self._one_row(
             "UPDATE spend SET settled = ?, tokens = ?, usd = ?, tokens_in = ?, tokens_out = ?, "
             "metered = ?, priced = ?, seconds = ?, verdict = ?, used_model = ? "
@@ -162,22 +162,22 @@ class SpendBook:
         )
 
     def cancel(self, reserved: Reserved) -> bool:
-        """Take an open row back whose dispatch was not begun."""
+        """Delete an open row whose dispatch did not start."""
         return self._one_row(
             "DELETE FROM spend WHERE id = ? AND stamp = ? AND settled IS NULL",
             (reserved.id, reserved.stamp),
         )
 
     def of_wave(self, wave: str) -> Total:
-        """All of a wave, whenever it ran."""
+        """The total of a wave, on all days."""
         return Total(*self._connection.execute(_TOTAL.format("wave"), (wave,)).fetchone())
 
     def of_day(self, day: str) -> Total:
-        """All of a UTC day, YYYY-MM-DD."""
+        """The total of a UTC day, YYYY-MM-DD."""
         return Total(*self._connection.execute(_TOTAL.format("day"), (day,)).fetchone())
 
     def measured(self, backend: str, model: str, phase: str) -> list[tuple[int, int | None]]:
-        """Tokens and micro-USD (None: unknown) of the newest uses of a kind that are known."""
+        """Tokens and micro-USD (None: unknown) of the newest known uses of a kind."""
         rows = self._connection.execute(
             "SELECT tokens, CASE WHEN priced THEN usd END FROM spend WHERE backend = ? AND "
             f"model = ? AND phase = ? AND metered AND tokens > 0 ORDER BY id DESC "
@@ -187,7 +187,7 @@ class SpendBook:
         return rows.fetchall()
 
     def open_uses(self) -> list[OpenUse]:
-        """All that is reserved and not settled."""
+        """All unsettled reservations."""
         rows = self._connection.execute(
             f"SELECT {_OPENED}, holder, since, until FROM spend WHERE settled IS NULL ORDER BY id"
         ).fetchall()
@@ -197,7 +197,7 @@ class SpendBook:
         ]
 
     def overruns(self) -> list[Overrun]:
-        """The newest uses that were larger than their reservation."""
+        """The newest uses that exceeded their reservation."""
         rows = self._connection.execute(
             "SELECT backend, model, phase, settled, tokens, usd FROM "
             f"(SELECT * FROM spend WHERE holder <> ? ORDER BY id DESC LIMIT {_LEARNT_FROM}) "
@@ -207,20 +207,20 @@ class SpendBook:
         return [Overrun((row[0], row[1], row[2]), *row[3:]) for row in rows]
 
     def unledgered(self) -> list[Use]:
-        """Settled uses that are not known to be in the ledger, the oldest first."""
+        """Settled uses that may be missing in the ledger, the oldest first."""
         rows = self._connection.execute(
             f"SELECT {_SETTLED} FROM spend WHERE settled IS NOT NULL AND NOT told ORDER BY id"
         ).fetchall()
         return [Use(row[0], row[1], Purpose(*row[2:8]), _charge(*row[8:])) for row in rows]
 
     def mark_ledgered(self, ids: Iterable[int]) -> int:
-        """Note that these settled uses are in the ledger; returns how many were not noted yet."""
+        """Mark settled uses as written to the ledger; returns the number of new marks."""
         mark = "UPDATE spend SET told = 1 WHERE id = ? AND settled IS NOT NULL AND NOT told"
         return sum(self._connection.execute(mark, (row_id,)).rowcount for row_id in ids)
 
     def tokens_since(self, since: float, wave: str | None = None) -> dict[str, int]:
-        """Tokens by stamp of the settled uses begun at `since` (wall clock) or later, imported ones
-        by their key; `wave` None is all waves."""
+        """Tokens by stamp (imported uses: by key) of the settled uses since `since` (wall clock).
+        `wave` None means all waves."""
         found = self._connection.execute(
             "SELECT stamp, tokens FROM spend WHERE settled IS NOT NULL AND day >= ? AND since >= ? "
             "AND (? IS NULL OR wave = ?)",
@@ -229,8 +229,8 @@ class SpendBook:
         return dict(found.fetchall())
 
     def import_uses(self, uses: Iterable[LedgerUse], day: str) -> int:
-        """Charge uses of other programs to `day`, each key once; returns how many were new. They
-        are settled, in the ledger already, and no dispatches of ours."""
+        """Charge uses of other programs to `day`, each key once; returns the number of new uses.
+        They are settled and already in the ledger."""
         return sum(
             self._connection.execute(
                 "INSERT OR IGNORE INTO spend(stamp, day, wave, item, number, phase, backend, "
@@ -252,7 +252,7 @@ def day_of(stamp: str) -> str:
 
 
 def utc_day(wall_s: float) -> str:
-    """The UTC day of a moment in seconds since the epoch."""
+    """The UTC day of a time in seconds since the epoch."""
     return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%d")
 
 
@@ -263,7 +263,7 @@ def _text(moment: datetime) -> str:
 def _charge(
     tokens: int, usd: int, into: int | None, out: int | None, metered: int, priced: int, *rest: Any
 ) -> Charge:
-    """The charge of a row, whose booleans are numbers."""
+    """The charge in a row, with numbers converted to booleans."""
     return Charge(tokens, usd, into, out, bool(metered), bool(priced), *rest)
 
 

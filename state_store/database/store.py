@@ -1,7 +1,7 @@
-"""`EventStore`: streams of events in one SQLite file, and the items kept from them.
+"""`EventStore`: streams of events in one SQLite file, and the items computed from them.
 
-Safe to use from many threads and processes. Appends of one process share commits; every return
-from here is durable. The store does not know the meaning of an event: folds are handed in.
+Safe for many threads and processes. Appends of one process share commits. Every completed write is
+durable. The store does not know the meaning of events: the caller supplies folds.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ _BLOCK = 1000
 
 
 class EventStore:
-    """Opens the database, making it when there is none.
+    """Opens the database, and creates it if it is missing.
 
-    `folds` name the streams of which items are kept, and how; `busy_timeout_s` is the wait for
-    other programs that hold the database, `queue_patience_s` for our writers that were stopped. A
-    forked child may go on using it. Every method may raise CannotRunError (the disk, permissions),
+    `folds` maps each stream with items to its fold. `busy_timeout_s` is the wait for other programs
+    that hold the database, `queue_patience_s` the wait for stopped writers of ours. A forked child
+    may continue to use it. Every method may raise CannotRunError (disk, permissions),
     StoreBusyError or DamagedStoreError.
     """
 
@@ -84,7 +84,7 @@ class EventStore:
         self.close()
 
     def close(self) -> None:
-        """Close the connections of this process; a later use opens new ones."""
+        """Close the connections of this process. A later use opens new connections."""
         self._database.close()
 
     def append(
@@ -95,11 +95,11 @@ class EventStore:
         actor: str = "system",
         expected_version: int | None = None,
     ) -> int:
-        """Append one event and return its version, from 1 on in each stream.
+        """Append one event and return its version, which counts from 1 in each stream.
 
-        Inside a transaction of this thread it becomes part of it. Raises ConcurrencyConflict when
-        the stream is not at `expected_version`; ValueError or TypeError when the payload is no
-        JSON. Nothing is written then.
+        Joins an open transaction of this thread. Raises ConcurrencyConflict if the stream is not at
+        `expected_version`, ValueError or TypeError if the payload is not JSON. Nothing is written
+        then.
         """
         return self.append_many(stream, ((event_type, payload),), actor, expected_version)
 
@@ -128,7 +128,7 @@ class EventStore:
         actor: str = "system",
         note: Note = lambda: None,
     ) -> None:
-        """Append (stream, type, payload) events, all or none, and only while all `leases` hold.
+        """Append (stream, type, payload) events, all or none, if all `leases` are current.
 
         Shares its commit with other threads, which a `transaction` does not. `note` is called
         after the leases were checked and before anything is written; its TidegateError keeps the
@@ -148,19 +148,19 @@ class EventStore:
         self._commits.submit(job)
 
     def read(self, stream: str, after: int = 0) -> list[Event]:
-        """The events of a stream beyond a version, in order.
+        """The events of a stream after a version, in order.
 
-        Dicts of id, ts, actor, stream, type, payload, version. One whose payload is damaged is
-        left out with a warning on stderr; `verify` names them all.
+        Dicts of id, ts, actor, stream, type, payload, version. Skips an event with a damaged
+        payload, with a warning on stderr; `verify` lists them all.
         """
         return list(self.scan(stream, after))
 
     def get(self, stream: str) -> list[Event]:
-        """All events of a stream, as `read`."""
+        """All events of a stream, as `read` returns them."""
         return self.read(stream)
 
     def scan(self, stream: str, after: int = 0) -> Iterator[Event]:
-        """`read` for streams that may be long: memory does not grow with them."""
+        """Like `read`, with constant memory, for long streams."""
         query = (
             f"SELECT {COLUMNS} FROM events WHERE stream = ? AND version > ? "
             "ORDER BY version LIMIT ?"
@@ -171,7 +171,7 @@ class EventStore:
                     yield to_event(row, payload)
 
     def read_all(self, after_id: int = 0) -> list[Event]:
-        """The events of all streams beyond an id, in the order they were written."""
+        """The events of all streams after an id, in the order of writing."""
         query = f"SELECT {COLUMNS} FROM events WHERE id > ? ORDER BY id"
         with translated(self.path):
             rows = fetch(self._database.reader(), query, (after_id,))
@@ -180,10 +180,10 @@ class EventStore:
 
     @contextmanager
     def transaction(self, lease: Lease | None = None) -> Iterator[Transaction]:
-        """Several changes as one: all durable at the end, none when anything is raised inside.
+        """A transaction: durable at its end, rolled back after an exception inside.
 
-        With a lease its token is checked first, in the same transaction. Keep it short: no other
-        thread or process writes meanwhile. Raises LeaseLostError.
+        Checks the token of `lease` first. Keep the block short, because all other writers wait.
+        Raises LeaseLostError.
         """
         with self._session as transaction:
             if lease is not None:
@@ -191,48 +191,49 @@ class EventStore:
             yield transaction
 
     def joined(self, job: Callable[[Transaction], int]) -> int:
-        """Do `job` in a commit shared with other threads' and return its number.
+        """Run `job` in a commit shared with other threads, and return its number.
 
-        It may raise a TidegateError only before it has written anything.
+        The job may raise a TidegateError only before its first write.
         """
         return self._commits.submit(job)
 
     def read_spend(self, look: Callable[[SpendBook], T], nothing: T) -> T:
-        """Return `look(reservations)`; `nothing` where the store has no reservations yet."""
+        """Return `look(spend_table)`; `nothing` if the store has no such table yet."""
         with translated(self.path):
             connection = self._database.reader()
             return nothing if self._database.is_older else look(SpendBook(connection))
 
     def lease_row(self, resource: str) -> LeaseRow | None:
-        """The newest grant on a resource, also when it is over; None when there was none."""
+        """The newest grant on a resource, even if ended; None if there was none."""
         with translated(self.path):
             return lease_row(self._database.reader(), resource)
 
     def item(self, item_id: str, stream: str = TRACKER) -> dict[str, Any] | None:
-        """The kept item of that id, or None."""
+        """The item with this id, or None."""
         with translated(self.path):
             return one(self._database.reader(), stream, item_id)
 
     def items(self, stream: str = TRACKER) -> list[dict[str, Any]]:
-        """All kept items in the order they were first seen."""
+        """All items in order of creation."""
         with translated(self.path):
             return [kept.item for _, kept in every(self._database.reader(), stream)]
 
     def rebuild_items(self, stream: str = TRACKER) -> int:
-        """Make the kept items what the events say, and return how many there are."""
+        """Rebuild the items from the events, and return their number."""
         with self._database.writing() as connection:
             return self._rebuild(connection, stream)
 
     def verify(self) -> tuple[Problem, ...]:
-        """All that is wrong, () when nothing is: links, gaps, payloads, kept items.
+        """All faults: links, gaps, payloads, items.
 
-        Events missing at a stream's end show only in `check_anchor`.
+        Only `check_anchor` finds events missing at a stream's end.
         """
         with translated(self.path):
             return tuple(examine(self._database.reader(), self._folds))
 
     def head(self, stream: str) -> Head:
-        """Version and link of a stream's last event, to be written down elsewhere; (0, "")."""
+        """Version and link of a stream's last event, for use as an anchor; (0, "") without
+        events."""
         with translated(self.path):
             return head(self._database.reader(), stream)
 
@@ -242,21 +243,21 @@ class EventStore:
             return heads(self._database.reader())
 
     def links(self, stream: str) -> dict[int, str]:
-        """The link of each event by its version: the same in every copy of this past."""
+        """The link of each event by version. It is the same in every copy of the stream."""
         query = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version"
         with translated(self.path):
             rows = fetch(self._database.reader(), query, (stream,))
         return {version: link.hex() for version, link in rows}
 
     def check_anchor(self, anchor: Mapping[str, Head]) -> tuple[Problem, ...]:
-        """The events recorded by `heads` that are gone or are others now."""
+        """The events in an earlier result of `heads` that are missing or changed."""
         with translated(self.path):
             return tuple(compare(self._database.reader(), anchor))
 
     def save_snapshot(self, stream: str, event_version: int, projection: Any) -> None:
-        """Keep a projection of a stream at a version, in place of older ones.
+        """Store a projection of a stream at a version, and delete its older snapshots.
 
-        Inside a transaction of this thread it becomes part of it.
+        Joins an open transaction of this thread.
         """
         saved = snapshot_rows.encoded(projection)
         with nullcontext(self._open) if self._database.is_writing else self._session as transaction:
@@ -264,7 +265,7 @@ class EventStore:
             transaction.put_snapshot(stream, event_version, *saved)
 
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
-        """(version, projection, checksum); None without one, or with a warning when damaged."""
+        """(version, projection, checksum); None if missing, or damaged (with a warning)."""
         with translated(self.path):
             return snapshot_rows.read(self._database.reader(), stream)
 
@@ -273,7 +274,7 @@ class EventStore:
         self._start()
 
     def _start(self) -> None:
-        self._open: Transaction | None = None  # of the thread that is writing
+        self._open: Transaction | None = None  # of the writing thread
         self._session = _Session(self, self._database)
         self._commits = GroupCommit(lambda: self._session)
 
@@ -288,7 +289,7 @@ class EventStore:
 
 
 class _Session:
-    """The block around one transaction of a store; a class, as it is entered for every event."""
+    """The context of a transaction. A class, because it is entered for every event."""
 
     __slots__ = ("_database", "_heads", "_store", "_translated")
 

@@ -1,4 +1,4 @@
-"""`Transaction`: append events, keep items, grant and check leases, all or none.
+"""`Transaction`: appends events, updates items, grants and checks leases, all or none.
 
 `connections` opens, queues and commits.
 """
@@ -26,18 +26,19 @@ NO_HEADS: Mapping[str, Head] = {}
 
 
 class ConcurrencyConflict(TidegateError):
-    """The stream is not at the version that was expected; nothing was written."""
+    """The stream is not at the expected version. Nothing was written."""
 
     def __init__(self, expected_version: int, actual_version: int) -> None:
         self.expected_version, self.actual_version = expected_version, actual_version
         super().__init__(
             f"expected version {expected_version} of the stream, it is at {actual_version}; "
-            f"read it again and decide anew"
+            f"read it again and decide again"
         )
 
 
 def drafted(stream: str, actor: str, events: Sequence[tuple[str, Any]]) -> list[Draft]:
-    """Events made ready to be written. Raises ValueError or TypeError for what cannot be stored."""
+    """Encode events for writing. Raises ValueError or TypeError for events that are not
+    storable."""
     drafts = []
     for kind, payload in events:
         "".join((stream, actor, kind)).encode("utf-8")  # raises for half a surrogate pair
@@ -56,7 +57,7 @@ def lease_row(connection: sqlite3.Connection, resource: str) -> LeaseRow | None:
 
 
 class Transaction:
-    """An open transaction of the store; `now` is the moment all of it happens at."""
+    """An open transaction of the store. All its changes get the time `now`."""
 
     def __init__(
         self,
@@ -65,10 +66,10 @@ class Transaction:
         now: Instant,
         guesses: Mapping[str, Head] = NO_HEADS,
     ) -> None:
-        """`guesses` are the heads after this process's last commit; others may have written since.
+        """`guesses` are the heads after this process's last commit. They may be outdated.
 
-        A guess saves a lookup for each append. An outdated one meets the row that is there
-        already, before anything is written; so it must never be ahead of the last commit.
+        A guess saves a lookup for each append. An outdated guess fails at an existing row, before
+        any write, so a guess must never be ahead of the last commit.
         """
         self.now = now
         self.heads: dict[str, Head] = {}
@@ -92,7 +93,8 @@ class Transaction:
     def append_drafts(
         self, stream: str, drafts: Sequence[Draft], actor: str, expected_version: int | None
     ) -> int:
-        """Append them and return the last version. ConcurrencyConflict: nothing was written."""
+        """Append drafts and return the last version. Raises ConcurrencyConflict before any
+        write."""
         head = None
         if expected_version is None and stream not in self.heads:
             head = self._guesses.get(stream)
@@ -100,7 +102,7 @@ class Transaction:
             try:
                 return self._write(stream, drafts, actor, head)
             except sqlite3.IntegrityError:
-                pass  # another process was here first; the next line reads the head
+                pass  # another process has written; the next line reads the head
         head = self._head(stream)
         if expected_version is not None and expected_version != head[0]:
             raise ConcurrencyConflict(expected_version, head[0])
@@ -121,11 +123,11 @@ class Transaction:
         return version
 
     def version(self, stream: str) -> int:
-        """The version of the stream's last event, 0 when it has none."""
+        """The version of the stream's last event; 0 without events."""
         return self._head(stream)[0]
 
     def item(self, item_id: str, stream: str = "tracker") -> dict[str, Any] | None:
-        """The item as it is now, with what this transaction did to it."""
+        """The present item, with the changes of this transaction."""
         return one(self._connection, stream, item_id)
 
     def lease_row(self, resource: str) -> LeaseRow | None:
@@ -133,7 +135,7 @@ class Transaction:
         return lease_row(self._connection, resource)
 
     def put_lease(self, row: LeaseRow) -> None:
-        """Keep `row` as the newest grant on its resource."""
+        """Store `row` as the newest grant on its resource."""
         self._connection.execute(
             "INSERT OR REPLACE INTO leases"
             "(resource, token, holder, boot_id, expires_at, expires_wall, ttl) "
@@ -143,26 +145,26 @@ class Transaction:
         )  # fmt: skip
 
     def put_snapshot(self, stream: str, event_version: int, text: str, checksum: str) -> None:
-        """Keep a projection, as `snapshot_rows.encoded` gives it, in place of older ones."""
+        """Store a projection of `snapshot_rows.encoded`, and delete older snapshots."""
         values = (self.now.wall_s, stream, event_version, text, checksum)
         snapshot_rows.put(self._connection, *values)
 
     @property
     def spend(self) -> SpendBook:
-        """Reservations and uses, to be changed within this transaction."""
+        """The spend table, for changes in this transaction."""
         return SpendBook(self._connection)
 
     def require(self, lease: Lease) -> LeaseRow:
-        """Go on only with the current token, and return its row. Raises LeaseLostError."""
+        """Check that `lease` still has the current token; return its row. Raises LeaseLostError."""
         return required(self.lease_row(lease.resource), lease)
 
     def flush_at_end(self, folder: Path | None) -> None:
-        """Flush `folder` before the commit, so that renames in it last when this does."""
+        """Flush `folder` before the commit, so that its renames are durable too."""
         if folder is not None and folder not in self.folders:
             self.folders += (folder,)
 
     def flush(self) -> None:
-        """Flush the folders named so far. Raises CannotRunError."""
+        """Flush the folders of `flush_at_end`. Raises CannotRunError."""
         for folder in self.folders:
             sync_folder(folder)
 

@@ -1,1 +1,1 @@
-"""Files that are whole or absent, locks, the journal, the error tree."""
+"""Atomic files, strict JSON, locks, the journal and the error classes."""

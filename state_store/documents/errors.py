@@ -1,7 +1,7 @@
-"""The root of the error tree and the exit codes that errors map to.
+"""The base error classes, and their exit codes.
 
-Every error that a person can act on derives from `TidegateError`; a program's `main` prints its
-one sentence and returns its code. Anything else is a bug and shows its traceback.
+Every error with a remedy derives from `TidegateError`. A program's `main` prints its sentence and
+returns its code. Any other exception is a bug and shows its traceback.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """A program's exit code; non-zero whenever something that was asked for was not done."""
+    """A program's exit code: not 0 if a part of the request was not done."""
 
     DONE = 0
     NOT_ALL_SHIPPED = 1
@@ -23,13 +23,14 @@ class ExitCode(IntEnum):
 
 
 class TidegateError(Exception):
-    """Something a person can act on; the message is one sentence: what, where, the remedy."""
+    """An error with a remedy. The message is one sentence with the fault, its location and the
+    remedy."""
 
     exit_code = ExitCode.NOT_ALL_SHIPPED
 
 
 class InputError(TidegateError):
-    """A flag, config, tracker or manifest is wrong; `problems` lists all that was found at once."""
+    """A flag, config, tracker or manifest is wrong. `problems` lists all faults."""
 
     exit_code = ExitCode.BAD_INPUT
 
@@ -39,12 +40,12 @@ class InputError(TidegateError):
 
 
 class CannotRunError(TidegateError):
-    """The environment lacks something: git, a backend's program, a key, room on the disk."""
+    """The environment lacks something, such as git, a program, a key or disk space."""
 
     exit_code = ExitCode.CANNOT_RUN_HERE
 
 
 class StoppedByPolicyError(TidegateError):
-    """A gate says no: the halt switch, a ceiling, or a gate that could not be asked."""
+    """A gate is closed: the halt switch, a ceiling, or a gate that cannot be checked."""
 
     exit_code = ExitCode.STOPPED_BY_POLICY

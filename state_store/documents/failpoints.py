@@ -1,4 +1,4 @@
-"""Named points before and after every durable effect, where a test can make the process die.
+"""Named points before and after every durable effect, at which a test can kill the process.
 
 Armed by the variable TIDEGATE_FAIL, read once at import (the one variable not read by settings:
 this must work below every other module). `where=what`, several separated by `;`:
@@ -28,14 +28,14 @@ _counting = threading.Lock()
 
 
 def active() -> bool:
-    """True when a point is armed. The report says so then, and the wave pushes nothing far."""
+    """True if a point is armed. The report then says so, and the wave pushes only to folders."""
     return bool(_ARMED)
 
 
 def failpoint(name: str, torn: Callable[[int], object] | None = None) -> None:
-    """Do what is armed for this point; nothing when nothing is.
+    """Run the armed action of this point, if any.
 
-    `torn(n)` makes the first n bytes of the write that would follow. Raises OSError when armed so.
+    `torn(n)` writes the first n bytes of the next write. Raises OSError if that is armed.
     """
     if not _ARMED:
         return

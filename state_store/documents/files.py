@@ -1,7 +1,6 @@
-"""Files that are whole or absent: atomic writes and careful reads.
+"""Writes files atomically, and reads them without blocking.
 
-Knows nothing of what the files mean. A link in the place of a written file is replaced, never
-followed; a read never waits, whatever is at the path.
+A write replaces a link, and never follows it. A read never waits, for any kind of file.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _REPLACE_WAITS_S = (0.01, 0.05, 0.2, 0.5)
 
 
 class BadFileError(InputError):
-    """A file is there (or should be) and cannot be used; `why` follows its name."""
+    """A file is missing or unusable. `why` follows its name in the message."""
 
     def __init__(self, path: Path, why: str) -> None:
         self.path, self.why = path, why
@@ -38,11 +37,11 @@ class MissingFileError(BadFileError):
 
 
 class StagedFile:
-    """A flushed file of `body`, in the folder of the `path` that it is going to replace.
+    """A flushed temporary file with `body`, in the folder of the `path` to replace.
 
-    Making it does the slow part of a write and makes the folder where it is missing; `swap_in`
-    does the rest. It has the permissions of the file it replaces. Its maker must `drop` it in the
-    end, or use it as a context. All raise CannotRunError naming `path`.
+    Creating it does the slow part of a write, and creates a missing folder; `swap_in` does the
+    rest. It has the permissions of the replaced file. The caller must `drop` it, or use it as a
+    context. All methods raise CannotRunError with `path`.
     """
 
     def __init__(self, path: Path, body: bytes) -> None:
@@ -65,7 +64,7 @@ class StagedFile:
 
     @classmethod
     def of_json(cls, path: Path, obj: Any, indent: int | None = 2) -> Self:
-        """Stage `obj` as JSON and a newline. Raises ValueError or TypeError when it is no JSON."""
+        """Stage `obj` as JSON and a newline. Raises ValueError or TypeError if it is not JSON."""
         text = json.dumps(obj, indent=indent, allow_nan=False, ensure_ascii=False)
         try:
             body = f"{text}\n".encode()
@@ -80,8 +79,8 @@ class StagedFile:
         self.drop()
 
     def swap_in(self, *, sync: bool = False) -> None:
-        """Let it be the file at `path` from now on; durably with `sync`, else after `sync_folder`,
-        which may be called once for many files."""
+        """Replace the file at `path`. Durable with `sync`, else after `sync_folder`, which can
+        serve many files."""
         with _disk_trouble(self.path):
             failpoint("file.before_replace")
             _replace(self._fresh, self.path)
@@ -90,41 +89,42 @@ class StagedFile:
             failpoint("file.after_replace")
 
     def drop(self) -> None:
-        """Remove it unless it was swapped in."""
+        """Remove the temporary file unless it was swapped in."""
         with suppress(OSError):
             self._fresh.unlink()
 
 
 def write_json_atomic(path: Path, obj: Any, indent: int | None = 2) -> None:
-    """Replace `path` by `obj` as JSON and a newline; see `write_text_atomic`.
+    """Replace `path` by `obj` as JSON and a newline, as `write_text_atomic` does.
 
-    Raises ValueError or TypeError, writing nothing, when `obj` is no JSON (NaN is none).
+    Raises ValueError or TypeError, before any write, if `obj` is not JSON (NaN is not).
     """
     with StagedFile.of_json(path, obj, indent) as staged:
         staged.swap_in(sync=True)
 
 
 def write_text_atomic(path: Path, text: str) -> None:
-    """Replace `path` by `text` in UTF-8, durably: after a crash the file is the old or the new one.
+    """Replace `path` by `text` in UTF-8, durably. After a crash the file is old or new, never
+    mixed.
 
-    Half a surrogate pair, which JSON may hold and UTF-8 may not, becomes a question mark.
-    Makes the folder when missing and keeps the permissions of the file it replaces.
-    Raises CannotRunError naming the file when the disk cannot take it.
+    Half a surrogate pair, which UTF-8 cannot encode, becomes a question mark. Creates a missing
+    folder, and keeps the permissions of the replaced file. Raises CannotRunError with the file's
+    name if the write fails.
     """
     write_bytes_atomic(path, text.encode("utf-8", "replace"))
 
 
 def write_bytes_atomic(path: Path, data: bytes) -> None:
-    """`write_text_atomic` for bytes."""
+    """Like `write_text_atomic`, for bytes."""
     with StagedFile(path, data) as staged:
         staged.swap_in(sync=True)
 
 
 def write_text_where_named(path: Path, text: str) -> None:
-    """`write_text_atomic` to a path that the user named.
+    """Like `write_text_atomic`, for a path that the user named.
 
-    A device or a pipe, such as `/dev/stdout`, is written to and not replaced by a file.
-    Raises CannotRunError naming the path.
+    A device or a pipe, such as `/dev/stdout`, is written and not replaced. Raises CannotRunError
+    with the path.
     """
     if path.is_file() or not path.exists():
         write_text_atomic(path, text)
@@ -134,9 +134,9 @@ def write_text_where_named(path: Path, text: str) -> None:
 
 
 def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
-    """`write_bytes_atomic` only while the file's SHA-256 is `digest`; else False, nothing changed.
+    """Replace the file if its SHA-256 is `digest`, else return False.
 
-    For files that people edit too, whose editors know no lock.
+    For files that people edit too, because editors do not use our locks.
     """
     with StagedFile(path, data) as staged, _disk_trouble(path):
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
@@ -146,27 +146,27 @@ def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make lasting what was renamed in `folder`. Raises CannotRunError."""
+    """Make renames in `folder` durable. Raises CannotRunError."""
     with _disk_trouble(folder):
         _sync_folder(folder)
 
 
 def remove_file(path: Path) -> bool:
-    """Remove a file, or a link and not its target; False when there was none.
+    """Remove a file, or a link without its target; False if there was none.
 
-    Raises CannotRunError naming it.
+    Raises CannotRunError with its name.
     """
     return _removed(path, path.unlink)
 
 
 def remove_whatever(path: Path) -> bool:
-    """`remove_file` for what may be an empty folder as well."""
+    """Like `remove_file`, also for an empty folder."""
     is_folder = path.is_dir() and not path.is_symlink()
     return _removed(path, path.rmdir if is_folder else path.unlink)
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
-    """The text of a regular UTF-8 file, without a byte order mark; raises BadFileError."""
+    """The text of a regular UTF-8 file, without a byte order mark. Raises BadFileError."""
     try:
         return read_bytes(path, max_bytes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -174,9 +174,9 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
 
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES) -> Any:
-    """The one JSON document in a file, read as in `strict_json`.
+    """The JSON document in a file, parsed by `strict_json`.
 
-    Raises BadFileError, MissingFileError when there is no such file.
+    Raises BadFileError, and MissingFileError if there is no such file.
     """
     text = read_text(path, max_bytes)
     try:
@@ -186,7 +186,7 @@ def read_json(path: Path, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """The content of a regular file; raises BadFileError, MissingFileError."""
+    """The content of a regular file. Raises BadFileError and MissingFileError."""
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags)  # non-blocking, or a FIFO would wait for a writer
@@ -232,7 +232,7 @@ def _disk_trouble(path: Path) -> Iterator[None]:
 if sys.platform == "win32":
 
     def _replace(source: Path, target: Path) -> None:
-        for wait_s in _REPLACE_WAITS_S:  # a virus scanner or a reader may have it open just now
+        for wait_s in _REPLACE_WAITS_S:  # a virus scanner or a reader may have the file open
             try:
                 source.replace(target)
                 return
@@ -258,7 +258,7 @@ else:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, durably. Raises OSError."""
+    """Create a folder and its parents, durably. Raises OSError."""
     if folder.is_dir() or folder == folder.parent:
         return
     make_folder(folder.parent)
@@ -267,7 +267,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _mode_of(path: Path) -> int | None:
-    """The permissions of a regular file; None for a link or folder, which is not kept."""
+    """The permissions of a regular file; None for a link or folder."""
     try:
         found = path.lstat().st_mode
     except FileNotFoundError:

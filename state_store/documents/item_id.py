@@ -1,4 +1,4 @@
-"""The id of an item: the one rule by which tracker, manifest and store find it again."""
+"""Reads the id of an item, by one rule for tracker, manifest and store."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ MAX_NUMBER = 10**18
 
 
 def id_of(item: Mapping[str, Any]) -> str | None:
-    """The item's id as text, None without one.
+    """The item's id as text, or None.
 
-    A number counts; an empty text and half a surrogate pair do not.
+    A number is valid; an empty text or half a surrogate pair is not.
     """
     found = item.get("id")
-    if isinstance(found, str):  # first, for it is asked a million times in a replay
+    if isinstance(found, str):  # first, because a replay runs this a million times
         return found if found.strip() and (found.isascii() or is_unicode(found)) else None
     if isinstance(found, int) and not isinstance(found, bool):
         return str(found) if abs(found) < MAX_NUMBER else None
@@ -22,7 +22,7 @@ def id_of(item: Mapping[str, Any]) -> str | None:
 
 
 def is_unicode(text: str) -> bool:
-    """False for a text with half of a surrogate pair, which JSON may hold and UTF-8 may not."""
+    """False for a text with half a surrogate pair, which JSON allows and UTF-8 does not."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""The words of an item's `status`, and which of them make an item open or finished.
+"""The values of an item's `status`, and the rules for open and finished items.
 
-Other words that people write are kept and mean nothing to the program.
+Other values that people write are kept and have no meaning.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from typing import Any
 
 PROPOSED = "proposed"  # a person has to set it to `todo` first
 TODO, CLAIMED = "todo", "claimed"
-IN_PROGRESS = "in_progress"  # shipped, and not seen in the target yet
+IN_PROGRESS = "in_progress"  # shipped, but not yet merged into the target
 DONE, BLOCKED, ARCHIVED = "done", "blocked", "archived"
 
-# A shipped item is finished, though its commit may not be where a wave starts from yet.
+# A shipped item is finished, although its commit may not be in the base of the next wave yet.
 FINISHED = frozenset({IN_PROGRESS, DONE, ARCHIVED})
 
 
 def is_open(item: Mapping[str, Any]) -> bool:
-    """True for an item that is to be done, also when it is claimed.
+    """True for an item to do, also if it is claimed.
 
-    Only the lease says whether a run works on it; a run that dies leaves the item claimed.
+    Only the lease shows if a run works on the item, because a killed run leaves it claimed.
     """
     return item.get("status") in (TODO, CLAIMED)
 
 
 def is_finished(item: Mapping[str, Any]) -> bool:
-    """True for an item that is shipped, done or filed away."""
+    """True for an item that is shipped, done or archived."""
     status = item.get("status")
     return isinstance(status, str) and status in FINISHED

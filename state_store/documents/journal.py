@@ -1,8 +1,8 @@
-"""The journal: a small JSON file per item that lets a wave resume without the database.
+"""The journal: a small JSON file per item, from which a wave resumes without the database.
 
-Entries that must be written all or none stand in one file as a list. This module owns the file
-names and the shape of an entry. The reader decides whether an entry still fits the item it names;
-the entry carries what that takes (wave, content hash, commit).
+Entries that must be written together are a list in one file. This module owns the file names and
+the shape of an entry. The reader decides if an entry still fits its item, by the wave, content hash
+and commit in it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from state_store.documents.errors import CannotRunError
 from state_store.documents.files import BadFileError, StagedFile, read_json, write_json_atomic
 
 FOLDER = "journal"
-SHIPPING = "shipping"  # the phase of work that is announced and not yet known to be published
+SHIPPING = "shipping"  # the phase of work whose publication has begun but is not confirmed
 _MAX_SLUG = 200
-_MAX_BASENAME = 20  # with the slug and both hashes a name stays under 255 bytes
+_MAX_BASENAME = 20  # keeps a name with slug and both hashes below 255 bytes
 _MAX_BYTES = 2**20
 _MAX_BYTES_TOGETHER = 2**26
-_TOGETHER = "together."  # no name of a single entry has a point before its end
+_TOGETHER = "together."  # names of single entries have a point only at the end
 
 Key = tuple[str | None, str]
 
 
 def safe_slug(slug: str) -> str:
-    """`slug` as part of a file name: its letters, digits, `_` and `-`, marked by a hash if changed.
+    """`slug` as part of a file name: its letters, digits, `_` and `-`, with a hash if changed.
 
-    Raises ValueError when nothing of it is left.
+    Raises ValueError if no character is left.
     """
     kept = _kept(slug, _MAX_SLUG)
     if not kept:
@@ -41,7 +41,7 @@ def safe_slug(slug: str) -> str:
 
 
 def entry_path(state_dir: Path, slug: str, repo: str | Path | None = None) -> Path:
-    """The path of an item's entry; two repositories of one name do not share it."""
+    """The path of an item's entry. Repositories with the same name have different paths."""
     name = safe_slug(slug)
     if repo is not None:
         where = Path(repo)
@@ -55,9 +55,9 @@ def write_entry(
 ) -> Path:
     """Replace the item's entry, durably, and return its path.
 
-    `data` gives `verified`, `testExit`, `repairs`, `instance_id`, `error` and whatever else the
-    resume needs; it cannot change which item the entry is about. A `timestamp` in it (seconds
-    since the epoch) is kept. Raises CannotRunError when the disk says no.
+    `data` has `verified`, `testExit`, `repairs`, `instance_id`, `error` and all other facts that
+    the resume needs. It cannot change the item of the entry. A `timestamp` in it (seconds since the
+    epoch) is kept. Raises CannotRunError if the write fails.
     """
     path = entry_path(state_dir, slug, repo)
     write_json_atomic(path, entry_of(slug, phase, data, repo))
@@ -67,14 +67,14 @@ def write_entry(
 def staged_entry(
     state_dir: Path, slug: str, phase: str, data: Mapping[str, Any], repo: str | Path | None = None
 ) -> StagedFile:
-    """`write_entry` up to the moment at which the entry begins to count."""
+    """Like `write_entry`, but the entry counts only after `swap_in`."""
     return StagedFile.of_json(entry_path(state_dir, slug, repo), entry_of(slug, phase, data, repo))
 
 
 def staged_entries(state_dir: Path, name: str, entries: Sequence[Mapping[str, Any]]) -> StagedFile:
-    """Entries of `entry_of` in one file named after `name`, to count all or none.
+    """Stage entries of `entry_of` in one file named after `name`, to count all or none.
 
-    An item's own later entry counts before them. Raises CannotRunError.
+    A later single entry of an item overrides them. Raises CannotRunError.
     """
     path = state_dir / FOLDER / f"{_TOGETHER}{safe_slug(name)}.json"
     return StagedFile.of_json(path, list(entries), indent=None)  # many, and soon superseded
@@ -83,7 +83,7 @@ def staged_entries(state_dir: Path, name: str, entries: Sequence[Mapping[str, An
 def entry_of(
     slug: str, phase: str, data: Mapping[str, Any], repo: str | Path | None = None
 ) -> dict[str, Any]:
-    """An entry as `write_entry` writes it."""
+    """The entry that `write_entry` writes."""
     identity = {"slug": slug, "repo": None if repo is None else str(repo), "phase": phase}
     facts = {"timestamp": time.time(), "verified": False, "testExit": None}
     entry = {**identity, **facts, **data, **identity}
@@ -93,9 +93,9 @@ def entry_of(
 
 
 def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path, ...]]:
-    """The latest entries by (repo or None, slug), and the files that are not entries.
+    """The latest entries by (repo or None, slug), and the invalid files.
 
-    Raises CannotRunError when the folder is there and cannot be listed.
+    Raises CannotRunError if the folder exists but cannot be listed.
     """
     folder = state_dir / FOLDER
     try:
@@ -126,11 +126,11 @@ def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path
 def entries_about(
     entries: Mapping[Key, dict[str, Any]], slug: str, repo: str | None, path: str | None
 ) -> list[dict[str, Any]]:
-    """An item's entries out of `load_entries`, the latest first.
+    """An item's entries in a result of `load_entries`, the latest first.
 
-    An item may name its repository in one wave and not in another: `repo` is what it names now,
-    `path` the repository it is built in. An entry without a repository can be about an item of
-    that slug in another repository.
+    An item may name its repository in one wave and not in another: `repo` is the name it has now,
+    `path` the repository it is built in. An entry without a repository may belong to an item of the
+    same slug in another repository.
     """
     names = dict.fromkeys((repo, path, None))
     found = [entries[name, slug] for name in names if (name, slug) in entries]

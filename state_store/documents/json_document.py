@@ -1,6 +1,6 @@
-"""JSON files that people write: read strictly, changed without touching the rest of their text.
+"""Reads JSON files that people write, and edits them without changing the rest of the text.
 
-Knows nothing of trackers and manifests. `strict_json` and `files` decide what is refused.
+`strict_json` and `files` decide which content is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class JsonDocument:
-    """A file's content: `value` parsed, `text` as written, `digest` the SHA-256 of its bytes."""
+    """A file's content: the parsed `value`, the `text`, and `digest`, the SHA-256 of its bytes."""
 
     value: Any
     text: str
@@ -34,7 +34,7 @@ class JsonDocument:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A `"key": value` of an object; positions in the text of its key and its value."""
+    """A `"key": value` of an object, with the text positions of key and value."""
 
     key: str
     start: int
@@ -50,8 +50,8 @@ def read_json(
 ) -> JsonDocument:
     """Read a whole file. Every fault is an InputError.
 
-    `what` names the file's role in errors, `absent` the remedy where it is missing; `decoder` is
-    one of `strict_json`.
+    `what` names the file in error messages. `absent` is the advice if the file is missing.
+    `decoder` is a decoder from `strict_json`, or None.
     """
     try:
         return parse_json(read_bytes(path, MAX_BYTES), decoder)
@@ -67,7 +67,7 @@ def parse_json(data: bytes, decoder: json.JSONDecoder | None = None) -> JsonDocu
     digest = hashlib.sha256(data).hexdigest()
     try:
         text = data.decode()
-        del data  # of a long file it would be a good part of what is held at most
+        del data  # saves memory for a long file
         value = strict_json.parse(text.removeprefix(_BYTE_ORDER_MARK), decoder)
     except ValueError as fault:  # bad UTF-8, bad JSON, a number of too many digits
         raise InputError(str(fault)) from fault
@@ -75,9 +75,9 @@ def parse_json(data: bytes, decoder: json.JSONDecoder | None = None) -> JsonDocu
 
 
 def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:
-    """Value, start and end of each element of the list at `key`, or of the top-level list.
+    """Yields value, start and end of each element of the list at `key`, or of the top-level list.
 
-    `text` must have been parsed by `parse_json` before; nothing is checked again.
+    `parse_json` must have accepted `text` before.
     """
     at = _skip(text, _list_start(text, key) + 1)
     while text[at] != "]":
@@ -87,7 +87,7 @@ def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:
 
 
 def members(text: str, start: int) -> Iterator[Member]:
-    """The members of the object that starts at `start` in a text parsed before."""
+    """The members of the object at `start` in a text that was parsed before."""
     at = _skip(text, start + 1)
     while text[at] != "}":
         key, end = strict_json.DECODER.raw_decode(text, at)
@@ -98,9 +98,9 @@ def members(text: str, start: int) -> Iterator[Member]:
 
 
 def object_with(text: str, start: int, end: int, changes: Mapping[str, Any]) -> str:
-    """The object at text[start:end], not an empty one, with `changes` set.
+    """The text of the non-empty object text[start:end] with `changes` set.
 
-    Changed values are replaced where they stand; new keys follow the last one, laid out like it.
+    Changed values are replaced in place. New keys follow the last key, in its layout.
     """
     there = list(members(text, start))
     pieces, at = [], start
@@ -118,7 +118,7 @@ def object_with(text: str, start: int, end: int, changes: Mapping[str, Any]) -> 
 
 
 def list_with(text: str, key: str, added: Sequence[Mapping[str, Any]]) -> str:
-    """The text with `added` at the end of the list at `key`, laid out like its last element."""
+    """The text with `added` at the end of the list at `key`, in the layout of its last element."""
     if not added:
         return text
     start, last = _list_start(text, key), None
@@ -138,7 +138,7 @@ def list_with(text: str, key: str, added: Sequence[Mapping[str, Any]]) -> str:
 
 
 def object_text(text: str, value: Mapping[str, Any], lead: str, *, many_lines: bool) -> str:
-    """`value` as JSON to stand in `text` behind the white space `lead`."""
+    """`value` as JSON, to follow the white space `lead` in `text`."""
     if not many_lines:
         return _dumped(text, value)
     indent = lead.rpartition("\n")[2]
@@ -161,7 +161,7 @@ def _dumped(text: str, value: Any, indent: int | None = None) -> str:
     plain = json.dumps(value, ensure_ascii=text.isascii(), allow_nan=False, indent=indent)
     try:
         plain.encode()
-    except UnicodeEncodeError:  # a file name that is no UTF-8, in the reason of an item
+    except UnicodeEncodeError:  # a file name that is not UTF-8, in the reason of an item
         return json.dumps(value, allow_nan=False, indent=indent)
     return plain
 

@@ -1,7 +1,6 @@
-"""Locks between processes, as files that the operating system frees when their holder dies.
+"""File locks between processes. The operating system releases them if the holder dies.
 
-Two uses: `locked` for a file that people edit too, `LockQueue` for a lock that is taken thousands
-of times.
+`locked` is for a file that people edit too, `LockQueue` for a frequently used lock.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _LOCKED_BYTE = 2**30  # Windows locks bytes against reading too; this one is far
 
 
 class LockHeld(StoppedByPolicyError):
-    """Another process has the lock; `pid` is its number, None when it is unknown."""
+    """Another process has the lock. `pid` is its number; None if unknown."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         self.path, self.pid = path, pid
@@ -33,9 +32,9 @@ class LockHeld(StoppedByPolicyError):
 
 @contextmanager
 def locked(path: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
-    """Hold `<path>.lock` alone. It is removed afterwards, so nothing new shows in a repository.
+    """Hold the lock `<path>.lock`. It is removed afterwards, so that a repository stays clean.
 
-    Raises CannotRunError when the lock cannot be made or another process keeps it.
+    Raises CannotRunError if the lock cannot be created or another process keeps it.
     """
     lock = path.with_name(path.name + ".lock")
     deadline = time.monotonic() + patience_s
@@ -52,11 +51,11 @@ def locked(path: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
 
 
 class LockQueue:
-    """A lock file kept open, for a lock that is taken thousands of times.
+    """A lock file that stays open, for a frequently used lock.
 
-    A caller waits in the kernel's queue. That wait has no end, so a thread of this class does it
-    and the caller gives up after `patience_s`. One thread of a process holds it at a time. Raises
-    CannotRunError when the file cannot be made, LockHeld when the patience is over.
+    The wait in the kernel's queue has no time-out, so a thread of this class waits, and the caller
+    gives up after `patience_s`. One thread of a process holds the lock at a time. Raises
+    CannotRunError if the file cannot be created, LockHeld after `patience_s`.
     """
 
     def __init__(self, path: Path, patience_s: float = QUEUE_PATIENCE_S) -> None:
@@ -67,7 +66,7 @@ class LockQueue:
 
     def __enter__(self) -> None:
         try:
-            # A wait that was given up goes on: its turn must not be mistaken for one of our own.
+            # An abandoned wait goes on. Its lock must not be mistaken for ours.
             if self._waiter is None or not self._waiter.is_waiting:
                 try:
                     _lock(self._descriptor, blocking=False)
@@ -84,7 +83,7 @@ class LockQueue:
         _unlock(self._descriptor)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._waiter is None:
             os.close(self._descriptor)
         else:
@@ -92,9 +91,9 @@ class LockQueue:
 
 
 class _Waiter:
-    """A thread that waits for a lock in the kernel's queue, for callers that may give up.
+    """A thread that waits for a lock in the kernel's queue, so that callers can give up.
 
-    `is_waiting` is true until a turn that no caller wants any more has been passed on.
+    `is_waiting` stays true until an abandoned lock has been released.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -108,7 +107,7 @@ class _Waiter:
         threading.Thread(target=self._run, daemon=True).start()
 
     def wait(self, patience_s: float) -> bool:
-        """Return True once the lock is ours, False when the time is over first. Raises OSError."""
+        """Wait for the lock; False after the time-out. Raises OSError."""
         with self._guard:
             self._is_wanted = True
             if not self.is_waiting:
@@ -127,12 +126,12 @@ class _Waiter:
         return True
 
     def close(self) -> None:
-        """End the thread when its wait is over, and let go of the file."""
+        """End the thread after its wait, and close the file."""
         self._is_closed = True
         self._asked.release()
 
     def _was_answered(self) -> bool:
-        """Stop wanting the lock; True when it came at the last moment."""
+        """Give up the wait; True if the lock came at the last moment."""
         with self._guard:
             self._is_wanted = False
             return self._answered.acquire(blocking=False)
@@ -155,7 +154,7 @@ class _Waiter:
 
 def _open(path: Path) -> int:
     try:
-        # Non-blocking, or a pipe that lies there would wait for a reader.
+        # Non-blocking, because opening a pipe would wait for a reader.
         return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666)
     except OSError as error:
         raise _unlockable(path, error) from error
@@ -165,7 +164,7 @@ def _try_lock(lock: Path) -> int | None:
     descriptor = _open(lock)
     with suppress(BlockingIOError, FileNotFoundError):
         _lock(descriptor, blocking=False)
-        # Its holder may have removed the file between our open and our lock.
+        # The last holder may have removed the file between our open and our lock.
         if os.path.samestat(os.fstat(descriptor), lock.stat()):
             return descriptor
     os.close(descriptor)
@@ -178,7 +177,7 @@ def _unlockable(path: Path, error: OSError) -> CannotRunError:
 
 
 def _flock_holder(descriptor: int) -> int | None:
-    """The number of the process that holds the file's lock; None where Linux does not name it."""
+    """The process that holds the file's lock; None if the system does not tell."""
     status = os.fstat(descriptor)
     inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with suppress(OSError):
@@ -208,7 +207,7 @@ if sys.platform == "win32":
 
     def _remove(lock: Path, descriptor: int) -> None:
         os.close(descriptor)
-        with suppress(OSError):  # a process that waits has it open, so Windows keeps it
+        with suppress(OSError):  # Windows keeps the file if a waiting process has it open
             lock.unlink()
 
 else:
@@ -221,5 +220,5 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _remove(lock: Path, descriptor: int) -> None:
-        lock.unlink(missing_ok=True)  # before it is free: the next holder looks whether it is there
+        lock.unlink(missing_ok=True)  # before the release, because the next holder checks the file
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""JSON as every reader understands it: no key twice in one object, no NaN, no infinity. Pure."""
+"""Parses strict JSON: no duplicate keys, no NaN, no infinity. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def parse(text: str, decoder: json.JSONDecoder | None = None) -> Any:
-    """Return the one value in `text`. Raises ValueError naming where it is wrong."""
+    """Parse `text`. Raises ValueError with the location of the fault."""
     try:
         return (decoder or DECODER).decode(text)
     except RecursionError as error:
@@ -18,9 +18,9 @@ def parse(text: str, decoder: json.JSONDecoder | None = None) -> Any:
 
 
 def decoder(object_of: Callable[[list[tuple[str, Any]]], Any]) -> json.JSONDecoder:
-    """A strict decoder that replaces each object, the innermost first, by `object_of(members)`.
+    """A strict decoder that calls `object_of(members)` for each object, the innermost first.
 
-    `object_of` must refuse double keys, by `unique`.
+    `object_of` must refuse duplicate keys, with `unique`.
     """
     return json.JSONDecoder(
         object_pairs_hook=object_of, parse_constant=_no_constant, parse_float=_finite
@@ -28,7 +28,7 @@ def decoder(object_of: Callable[[list[tuple[str, Any]]], Any]) -> json.JSONDecod
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members as a dict. Raises ValueError for a key that stands twice."""
+    """The members as a dict. Raises ValueError for a duplicate key."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice, _ = (Counter(key for key, _ in pairs) - Counter(list(found))).popitem()

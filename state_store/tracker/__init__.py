@@ -1,1 +1,1 @@
-"""The tracker file: read, merge, ingest."""
+"""Reads the tracker file, and merges it with the store."""

@@ -1,7 +1,7 @@
-"""The items that store and tracker file last agreed on: the base of the next three-way merge.
+"""Stores the last agreed items of store and tracker file, the base of the next merge.
 
-Kept as snapshots in the store, one for each file, named by its path relative to the store so that
-both may move together.
+The base is a snapshot in the store for each file. Its name is the file's path relative to the
+store, so that both can move together.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _SEEN = "tracker_seen:"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The SHA-256 of the file and the version of the tracker stream at the last full agreement."""
+    """The SHA-256 of the file and the version of the tracker stream at the last full sync."""
 
     digest: str
     version: int
 
 
 def load_base(store: EventStore, path: Path) -> dict[str, Any] | None:
-    """The agreed items by id; None when this file and the store never met."""
+    """The agreed items by id; None before the first sync of this file."""
     found = store.read_snapshot(_BASE + _key(store, path))
     return dict(found[1]["items"]) if found else None
 
@@ -36,27 +36,27 @@ def load_base(store: EventStore, path: Path) -> dict[str, Any] | None:
 def save_base(
     store: EventStore, path: Path, version: int, items: Items, old: Items | None = None
 ) -> None:
-    """Remember the agreed items, unless they are the `old` ones."""
+    """Store the agreed items, unless they equal `old`."""
     if items != old:
         store.save_snapshot(_BASE + _key(store, path), version, {"items": items})
 
 
 def load_seen(store: EventStore, path: Path) -> Seen | None:
-    """The last full agreement; None when there was none."""
+    """The state at the last full sync, or None."""
     found = store.read_snapshot(_SEEN + _key(store, path))
     return Seen(found[1]["digest"], found[0]) if found else None
 
 
 def save_seen(store: EventStore, path: Path, seen: Seen) -> None:
-    """Remember a full agreement."""
+    """Store the state at a full sync."""
     if load_seen(store, path) != seen:
         store.save_snapshot(_SEEN + _key(store, path), seen.version, {"digest": seen.digest})
 
 
 def digest_of(path: Path) -> str | None:
-    """The SHA-256 of the file's bytes; None when it cannot be read."""
+    """The SHA-256 of the file's bytes; None if it cannot be read."""
     try:
-        with path.open("rb") as stream:  # a long file in one piece takes longer, and its memory
+        with path.open("rb") as stream:  # in pieces, which is faster and saves memory
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:
         return None

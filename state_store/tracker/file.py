@@ -1,6 +1,6 @@
-"""tracker.json: its shape, read in this one module, and changes written into its text.
+"""Reads tracker.json, and writes changes into its text.
 
-`merge` decides on the changes; the driver decides if an item can be built.
+`merge` decides the changes. The driver decides if an item can be built.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _IN_ERRORS = ("tracker", "write it as README.md shows, or name yours with --trac
 
 
 class TrackerShapeError(InputError, TypeError):
-    """The JSON is no tracker: no list of items, or entries that are no objects."""
+    """The JSON is not a tracker: it has no list of items, or entries that are not objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerFile:
-    """A tracker as read: `digest` is the SHA-256 of its bytes, `entries` are its objects in order.
+    """A parsed tracker: `digest` is the SHA-256 of its bytes, `entries` are its objects in order.
 
-    `ambiguous` ids stand there twice and are not in `items`; `problems` names them and the entries
-    without an id, `non_objects` the entries that are no objects, a sentence each.
+    `ambiguous` are duplicate ids, which are not in `items`. `problems` has a sentence for each
+    duplicate or missing id, `non_objects` for each entry that is not an object.
     """
 
     text: str
@@ -50,7 +50,7 @@ class TrackerFile:
 def read_tracker_file(path: Path) -> TrackerFile:
     """Read `{"version": 1, "items": [...]}` or a bare list.
 
-    Raises InputError; TrackerShapeError, a TypeError too, when there is no list of items.
+    Raises InputError, and TrackerShapeError (a TypeError too) if there is no list of items.
     """
     read = read_json(path, *_IN_ERRORS)
     listed = _listed(path, read.value)
@@ -66,26 +66,26 @@ def read_tracker_file(path: Path) -> TrackerFile:
 
 
 def read_listed(path: Path, decoder: json.JSONDecoder | None = None) -> tuple[str, list[Any]]:
-    """The SHA-256 of a tracker, and its list as a decoder of `strict_json` makes it.
+    """The SHA-256 of a tracker, and its list, parsed by a decoder of `strict_json`.
 
-    Raises as `read_tracker_file`.
+    Raises like `read_tracker_file`.
     """
     read = read_json(path, *_IN_ERRORS, decoder)
     return read.digest, _listed(path, read.value)
 
 
 def ids_twice(entries: Sequence[Item]) -> frozenset[str]:
-    """The ids that stand there twice."""
+    """The duplicate ids."""
     given = [item.get("id") for item in entries]
     if set(map(type, given)) == {str} and len(set(given)) == len(given):
-        return frozenset()  # as in nearly every tracker, in a third of the time
+        return frozenset()  # the usual case, in a third of the time
     return _by_id(entries)[1]
 
 
 def _by_id(entries: Iterable[Item]) -> tuple[dict[str, Item], frozenset[str], list[Item]]:
-    """The items with an id of their own, the ids that stand twice, the items without one.
+    """The items with a unique id, the duplicate ids, and the items without id.
 
-    One pass and no further list: on a long tracker this takes a good part of the time of parsing.
+    One pass without another list, because this is slow for a long tracker.
     """
     items: dict[str, Item] = {}
     twice: set[str] = set()
@@ -102,13 +102,13 @@ def _by_id(entries: Iterable[Item]) -> tuple[dict[str, Item], frozenset[str], li
 
 
 def with_changes(text: str, changes: Mapping[str, Change], added: Sequence[Item]) -> str:
-    """The tracker's text with items changed where they stand and others added at the end."""
+    """The tracker's text with items changed in place and new items at the end."""
     changed = rewritten(text, lambda item: changes.get(id_of(item) or "")) if changes else text
     return list_with(changed, "items", added)
 
 
 def rewritten(text: str, change_of: Callable[[Item], Change | None]) -> str:
-    """The tracker's text with each item for which there is a change changed where it stands."""
+    """The tracker's text with the changes of `change_of` made in place."""
     pieces, at = [], 0
     for item, start, end in item_spans(text, "items"):
         if not (isinstance(item, dict) and (change := change_of(item))):
@@ -125,7 +125,7 @@ def rewritten(text: str, change_of: Callable[[Item], Change | None]) -> str:
 
 
 def real_path(path: Path) -> Path:
-    """The path without links: replacing a link would leave the file behind it stale."""
+    """The path without links, because replacing a link would leave its target stale."""
     return Path(os.path.realpath(path))
 
 
@@ -133,7 +133,8 @@ def _listed(path: Path, document: Any) -> list[Any]:
     if isinstance(document, dict):
         if document.get("version", 1) != 1:
             raise InputError(
-                f"the tracker {path} has version {document['version']!r}; this program knows 1"
+                f"the tracker {path} has version {document['version']!r}; "
+                "this program reads version 1 only"
             )
         document = document.get("items")
     if not isinstance(document, list):
@@ -144,7 +145,7 @@ def _listed(path: Path, document: Any) -> list[Any]:
 
 
 def non_object_entries(path: Path, entries: Sequence[Any]) -> Iterator[str]:
-    """A sentence for each entry that is no object."""
+    """A sentence for each entry that is not an object."""
     for number, item in enumerate(entries, start=1):
         if not isinstance(item, dict):
             yield f"entry {number} of {path} is not an object; correct or remove it"

@@ -1,7 +1,7 @@
-"""Syncs tracker.json and the store: people's changes go into the store, the store's into the file.
+"""Syncs tracker.json and the store in both directions.
 
-Owns the order of the steps. Each may be repeated: a process that dies between them loses nothing,
-and the next run goes on. `merge` decides. A file lock is taken before the store's, never after.
+Owns the order of the steps. Each step can be repeated, so a killed process loses nothing, and the
+next run continues. `merge` decides. The file lock is always acquired before the store's lock.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _TRIES = 3
 
 
 class HasStore(Protocol):
-    """A `StateAPI`, or another object with a store."""
+    """A `StateAPI` or another object with a store."""
 
     @property
     def store(self) -> EventStore:
-        """The events."""
+        """The store."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """`ingested` events went into the store, `exported` items were changed in or added to the file.
+    """The result of a sync: events written to the store, and items written to the file.
 
-    An item with a conflict must be left alone until a person has settled it; `problems` has a
-    sentence for each entry that cannot be merged (no id, an id twice, no object).
+    An item with a conflict must not be built until a person has resolved it. `problems` has a
+    sentence for each entry that cannot be merged (no id, duplicate id, not an object).
     """
 
     ingested: int = 0
@@ -59,13 +59,13 @@ class SyncReport:
 
     @property
     def held_back(self) -> frozenset[str]:
-        """The ids of the items that have a conflict."""
+        """The ids of items with a conflict."""
         return frozenset(conflict.item_id for conflict in self.conflicts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """A merge whose store side is written: both sides as they are after it."""
+    """A merge that is written to the store: both sides after it."""
 
     merge: Merge
     drafts: tuple[Draft, ...]
@@ -74,11 +74,11 @@ class _Merged:
 
 
 def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration") -> int:
-    """Bring the file's items into the store and return how many events that took.
+    """Copy the file's changes into the store and return the number of events.
 
-    One `item_created` for each item the first time, nothing when nothing changed. Conflicts stay
-    undecided; `sync_tracker` names them. Raises InputError for a file that cannot be read,
-    TypeError (an InputError too) for one that is no tracker.
+    A new item gives one `item_created`, an unchanged file no event. Conflicts stay open;
+    `sync_tracker` reports them. Raises InputError for an unreadable file, TypeError (an InputError
+    too) for a file that is not a tracker.
     """
     where = real_path(Path(path))
     with api.store.transaction():
@@ -92,17 +92,17 @@ def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration
     return len(done.drafts)
 
 
-@collector_paused()  # a long tracker is a million objects, and none of them in a cycle
+@collector_paused()  # a long tracker is a million objects without cycles
 def sync_tracker(
     api: HasStore,
     path: Path | str,
     actor: str = "sync",
     prefer: Mapping[str, str] | None = None,
 ) -> SyncReport:
-    """Merge file and store into both. The file keeps its layout; a missing one is written anew.
+    """Merge file and store, and write both. The file keeps its layout. A missing file is created.
 
-    `prefer` settles conflicts: item id to the side that counts, `merge.FILE` or `merge.STORE`.
-    Raises InputError for a file that cannot be read, CannotRunError when it cannot be written.
+    `prefer` resolves conflicts: it maps an item id to `merge.FILE` or `merge.STORE`. Raises
+    InputError if the file cannot be read, CannotRunError if it cannot be written.
     """
     where, store = real_path(Path(path)), api.store
     seen = tracker_base.load_seen(store, where)
@@ -123,9 +123,9 @@ def sync_tracker(
 
 
 def export_tracker(api: HasStore, out_path: Path | str, *, archived: bool = True) -> None:
-    """Write the tracker's view over the file at `out_path`; `sync_tracker` keeps people's changes.
+    """Overwrite the file at `out_path`; `sync_tracker` would keep people's changes.
 
-    Raises CannotRunError when it cannot be written.
+    Raises CannotRunError if it cannot be written.
     """
     where = real_path(Path(out_path))
     items = [i for i in api.store.items() if archived or i.get("status") != ARCHIVED]
@@ -137,14 +137,14 @@ def export_tracker(api: HasStore, out_path: Path | str, *, archived: bool = True
 def _sync_once(
     store: EventStore, path: Path, file: TrackerFile, actor: str, prefer: Mapping[str, str]
 ) -> SyncReport | None:
-    """None when the file changed meanwhile; the next call does not ingest its items twice."""
+    """Sync; None if the file changed during the sync. The caller then repeats it safely."""
     base = tracker_base.load_base(store, path)
     done = _ingest(store, file, base, actor, prefer)
     text = with_changes(file.text, done.merge.to_file, done.merge.added_to_file)
     if text != file.text:
         if done.drafts:
-            # What the store took from the file is agreed on from now on, even if the file cannot be
-            # written: an item that a person deletes before our swap would else look like our own.
+            # The ingested items are agreed from now on, even if the file cannot be written: an
+            # item that a person deletes before our write would look like the store's addition.
             met = _agreed(base, done, file, file.items)
             tracker_base.save_base(store, path, done.version, met, base)
             base = met
@@ -169,8 +169,8 @@ def _sync_once(
 def _ingest(
     store: EventStore, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
 ) -> _Merged:
-    """Merge and append. A large merge takes seconds, in which other processes may write: it is
-    repeated when they wrote to the tracker, and after `_TRIES` done with the store held."""
+    """Merge and append. If another process writes to the tracker during the merge, it is repeated.
+    After `_TRIES` it holds the store's lock."""
     for _ in range(_TRIES):
         with suppress(ConcurrencyConflict):
             return _ingest_once(store, file, base, actor, prefer)
@@ -181,7 +181,7 @@ def _ingest(
 def _ingest_once(
     store: EventStore, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
 ) -> _Merged:
-    """Merge and append; raises ConcurrencyConflict when another process wrote meanwhile."""
+    """Merge and append. Raises ConcurrencyConflict if another process wrote during the merge."""
     version, _ = store.head(names.TRACKER)
     items = _by_id(store.items())
     out = file.ambiguous
@@ -211,7 +211,7 @@ def _drafts(found: Merge) -> Iterator[Draft]:
 def _agreed(
     base: Items | None, done: _Merged, file: TrackerFile, after: Items
 ) -> dict[str, dict[str, Any]]:
-    """The new base. Ids that stand in the file twice were not merged and keep their old one."""
+    """The new base. Duplicate ids in the file were not merged and keep their old base."""
     held = {name: dict(item) for name, item in (base or {}).items() if name in file.ambiguous}
     return agreed(base, done.store_after, after) | held
 

@@ -1,7 +1,7 @@
-"""The light read of a tracker: of items that are done it holds a few fields only.
+"""Reads a summary of a tracker, with only a few fields of finished items.
 
-Most of a long tracker is done, so this takes less memory than parsing it whole. `file` reads a
-tracker to change it.
+Most items of a long tracker are done, so this needs less memory than a full parse. `file` reads a
+tracker for changes.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from state_store.documents.item_status import ARCHIVED, DONE
 from state_store.tracker.file import ids_twice, non_object_entries, read_listed
 
 Item = Mapping[str, Any]
-_PAST = (DONE, ARCHIVED)  # a tuple: a status may be anything, also what has no hash
+_PAST = (DONE, ARCHIVED)  # a tuple, because a status may be an unhashable value
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerSummary:
-    """A tracker's objects in order. One that is done or archived may have only its `id`, `slug`,
-    `status`, `repo` and `shipped`, None where it lacks them. The other fields are those of
-    `TrackerFile`.
-    """
+    """A tracker's objects in order. A done or archived item may have only `id`, `slug`, `status`,
+    `repo` and `shipped`, each None if missing. The other fields are those of `TrackerFile`."""
 
     digest: str
     entries: Sequence[Item]
@@ -33,12 +31,12 @@ class TrackerSummary:
 
 
 def read_summary(path: Path) -> TrackerSummary:
-    """Read a tracker. Raises as `read_tracker_file` does, for the same reasons."""
+    """Read a tracker. Raises like `read_tracker_file`."""
     cut = _Cut()
     digest, entries = read_listed(path, strict_json.decoder(cut.shortened))
     items = [entry for entry in entries if isinstance(entry, dict)]
     if cut.count != len([item for item in items if item.get("status") in _PAST]):
-        # An object within an item, or around them all, has such a status as well.
+        # An object inside an item, or the whole tracker, may have such a status too.
         digest, entries = read_listed(path)
         items = [entry for entry in entries if isinstance(entry, dict)]
     non_objects = non_object_entries(path, entries) if len(items) < len(entries) else ()
@@ -46,7 +44,7 @@ def read_summary(path: Path) -> TrackerSummary:
 
 
 class _Cut:
-    """Shortens each object that looks like an item that is done, and counts them."""
+    """Shortens each object that looks like a finished item, and counts them."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,7 +1,7 @@
-"""The three-way merge of backlog items: people's changes, the store's, and what both agreed on.
+"""Merges backlog items three-way: the file, the store and their last agreed state.
 
-Pure, and safe to repeat: applying half of a merge and merging again gives the same result.
-`ingest` reads the three states and writes the merge down.
+Pure, and safe to repeat: merging again after half of a merge gives the same result. `ingest` reads
+the three states and writes the merge.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Items = Mapping[str, Item]
 
 
 class Absent(Enum):
-    """Stands for a field that an item does not have; `None` is JSON's null."""
+    """Marks a missing field; `None` is JSON's null."""
 
     ABSENT = "absent"
 
@@ -29,16 +29,16 @@ class Absent(Enum):
 
 ABSENT = Absent.ABSENT
 GROWING_TEXTS = frozenset({"notes"})
-# A claim is no decision: it gives way to any status that a person sets.
+# A claim is not a decision: any status that a person sets overrides it.
 PASSING = {"status": CLAIMED}
 FILE, STORE = "file", "store"
 
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
-    """A field that file and store changed to different values; neither is overwritten.
+    """A field that file and store changed to different values. Both stay unchanged.
 
-    `base` is the agreed value. A value is `ABSENT` where the field is not there.
+    `base` is the agreed value. A missing field has the value `ABSENT`.
     """
 
     item_id: str
@@ -57,7 +57,7 @@ class MergeConflict:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change to one item: fields to set (a new value each) and fields to remove."""
+    """A change of one item: fields to set, and fields to remove."""
 
     set: Item = field(default_factory=dict)
     removed: tuple[str, ...] = ()
@@ -66,13 +66,13 @@ class Change:
         return bool(self.set or self.removed)
 
     def applied(self, item: Item) -> dict[str, Any]:
-        """`item` with the change made."""
+        """`item` with this change."""
         return {key: item[key] for key in item if key not in self.removed} | dict(self.set)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemMerge:
-    """The changes that the store and the file still need for one item, and its conflicts."""
+    """The changes of one item that the store and the file still need, and its conflicts."""
 
     to_store: Change
     to_file: Change
@@ -84,7 +84,8 @@ _NOTHING = ItemMerge(Change(), Change())
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A whole backlog: ids and items to create or archive in the store, changes on either side."""
+    """The merge of a backlog: items to create or archive in the store, and changes of both
+    sides."""
 
     created: tuple[Item, ...]
     archived: tuple[str, ...]
@@ -97,12 +98,12 @@ class Merge:
 def merge(
     base: Items | None, store: Items, file: Items, prefer: Mapping[str, str] | None = None
 ) -> Merge:
-    """Merge by id. `base` None means that store and file never met before.
+    """Merge by id. `base` is None before the first sync.
 
-    `prefer` names the side (`FILE` or `STORE`) whose value counts in conflicts of an item.
+    `prefer` names the side (`FILE` or `STORE`) that wins the conflicts of an item.
 
-    An item that is in the base and no longer in the file was deleted by a person: it is archived.
-    One that is archived in the store never comes back to a file that does not have it.
+    If an item is in the base but not in the file, a person deleted it, so it is archived. An item
+    that is archived in the store is not added to the file again.
     """
     known = base or {}
     merged = {
@@ -126,13 +127,13 @@ def merge(
 def merge_item(
     name: str, base: Item | None, store: Item, file: Item, prefer: str | None = None
 ) -> ItemMerge:
-    """Merge field by field. Without a base a field that only one side has is new on that side."""
+    """Merge field by field. Without a base, a field of only one side is new there."""
     if same(store, file):
         return _NOTHING
     sides: dict[bool, dict[str, Any]] = {True: {}, False: {}}
     conflicts = []
     for key in dict.fromkeys([*file, *store]):
-        if key == "id":  # both mean this item, one perhaps as a number
+        if key == "id":  # the same id, on one side perhaps as a number
             continue
         ours, theirs = store.get(key, ABSENT), file.get(key, ABSENT)
         value = _merged(key, base, ours, theirs)
@@ -149,9 +150,9 @@ def merge_item(
 
 
 def agreed(base: Items | None, store: Items, file: Items) -> dict[str, dict[str, Any]]:
-    """The base from now on: fields that are the same on both sides, else as they were in `base`.
+    """The new base: fields that are equal on both sides, else the fields of `base`.
 
-    An item that only one side has is not agreed on, so an addition never looks like a deletion.
+    An item of only one side is not in it, so an addition never looks like a deletion.
     """
     known = base or {}
     return {
@@ -162,12 +163,12 @@ def agreed(base: Items | None, store: Items, file: Items) -> dict[str, dict[str,
 
 
 def same(left: Any, right: Any) -> bool:
-    """True for values that are the same JSON; Python's 1 == True == 1.0 are three of those."""
+    """True for equal JSON values. Unlike in Python, 1, True and 1.0 differ."""
     return bool(left == right) and _alike(left, right)
 
 
 def _alike(left: Any, right: Any) -> bool:
-    """True when equal values are of one type all through; a text equals texts only."""
+    """True if equal values have the same types at all levels."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
@@ -182,7 +183,7 @@ def _merge_one(
     name: str, base: Items | None, store: Item, file: Item, prefer: str | None
 ) -> ItemMerge:
     if base is not None and name not in base and _is_archived(store):
-        # Deleted from the file once, and written again by a person: the file's is the new item.
+        # A person deleted the item from the file and wrote it again, so the file's item is new.
         gone = tuple(key for key in store if key not in file)
         changed = {key: v for key, v in file.items() if not same(v, store.get(key, ABSENT))}
         return ItemMerge(Change(changed, gone), Change())
@@ -208,11 +209,11 @@ def _merged(key: str, base: Item | None, store: Any, file: Any) -> Any:
 
 
 def _grown(base: Any, store: Any, file: Any) -> Any:
-    """Merge a text that the store only adds to: its addition goes behind people's version."""
+    """Merge a text that the store only extends: append its addition to people's version."""
     before = "" if base in (None, ABSENT) else base
     if not all(isinstance(text, str) for text in (before, store, file)):
         return _UNDECIDED
-    if not store.startswith(before):  # a merge that was cut off has reached the store already
+    if not store.startswith(before):  # an interrupted merge has already reached the store
         return store if store.startswith(file) else _UNDECIDED
     if file.startswith(before) and store.startswith(file):
         return store
@@ -222,7 +223,7 @@ def _grown(base: Any, store: Any, file: Any) -> Any:
 
 
 def _agreed_item(base: Item, store: Item, file: Item) -> dict[str, Any]:
-    """The fields that both sides agree on, else those of `base`."""
+    """The fields that are equal on both sides, else those of `base`."""
     if same(store, file):
         return dict(file)
     fields = {

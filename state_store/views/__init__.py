@@ -1,1 +1,1 @@
-"""Folds of events, and the files exported from them."""
+"""Views of the events, the files exported from them, and repairs of the store."""

@@ -1,8 +1,8 @@
-"""Anchors: the head of a stream as it was once, written down outside the database to show loss.
+"""Anchors: earlier heads of streams, stored outside the database to detect loss.
 
-A chain of links cannot show that its end is missing. Journal entries and commit trailers say how
-long a wave's stream was when they were written; a store that is shorter has lost acknowledged
-events. A rebuild writes down the anchors it could not bring back, and they are reported no more.
+A chain of links does not show a missing end. Journal entries and commit trailers contain the length
+of a wave's stream at their time; a shorter stream has lost acknowledged events. A rebuild records
+the anchors it could not restore, and they are not reported again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ _SHAPE = re.compile(r"(?P<stream>\S+)@(?P<version>[1-9][0-9]{0,17}):(?P<link>[0-
 
 
 class LostRowsError(CannotRunError):
-    """The store is whole in itself and does not hold all that it once acknowledged."""
+    """The store is consistent, but has lost acknowledged events."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Anchor:
-    """A head; `link` is the start of the event's hash. Its text is `stream@version:link`."""
+    """A head of a stream. `link` is a prefix of the event's hash. Its text is
+    `stream@version:link`."""
 
     stream: str
     version: int
@@ -40,13 +41,13 @@ class Anchor:
 
     @classmethod
     def of(cls, stream: str, head: Head) -> Anchor | None:
-        """The anchor of a stream's head, None while it has no event."""
+        """The anchor of a stream's head; None without events."""
         version, link = head
         return cls(stream, version, link[:_LINK_CHARS]) if version else None
 
     @classmethod
     def parse(cls, text: object) -> Anchor | None:
-        """An anchor from its text, None for anything else."""
+        """Parse the text of an anchor; None for anything else."""
         found = _SHAPE.fullmatch(text) if isinstance(text, str) else None
         return cls(found["stream"], int(found["version"]), found["link"]) if found else None
 
@@ -55,7 +56,7 @@ class Anchor:
 
 
 def in_journal(state_dir: Path) -> set[Anchor]:
-    """The anchors of all journal entries. Raises CannotRunError for a folder it cannot list."""
+    """The anchors of all journal entries. Raises CannotRunError if the folder cannot be listed."""
     entries, _ = journal.load_entries(state_dir)
     return set(parsed(entry.get("anchor") for entry in entries.values()))
 
@@ -66,9 +67,9 @@ def parsed(texts: Iterable[object]) -> Iterator[Anchor]:
 
 
 def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
-    """The fault of each anchor that does not hold and that no rebuild has given up.
+    """The fault of each failing anchor that no rebuild has given up.
 
-    A stream is given up whole: a commit may know of a later head of it than the journal did.
+    A rebuild gives up whole streams, because a commit may contain a later head than the journal.
     """
     given_up: set[str] = set()
     for event in store.scan(REBUILDS):
@@ -83,9 +84,9 @@ def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
 
 
 def check_kept(store: EventStore, state_dir: Path) -> None:
-    """Raise LostRowsError when the journal names events that the store does not hold.
+    """Raise LostRowsError if the journal names events that the store does not contain.
 
-    Called before anything is done: new events would hide the gap.
+    Called before any other work, because new events would hide the gap.
     """
     missing = lost(store, in_journal(state_dir))
     if not missing:
@@ -93,12 +94,12 @@ def check_kept(store: EventStore, state_dir: Path) -> None:
     first, more = next(iter(missing.values())), len(missing) - 1
     others = f" (and {more} more)" if more else ""
     raise LostRowsError(
-        f"{store.path} has lost what it once held: {first}{others}; put back a newer copy of it, "
+        f"{store.path} has lost recorded events: {first}{others}; restore a newer copy of it, "
         f"or {rebuild_hint(state_dir)}"
     )
 
 
 def rebuild_hint(state_dir: Path, repo: Path | None = None) -> str:
-    """The remedy for lost events; `repo` gives up those that only its commits name, too."""
+    """The remedy for lost events. `repo` also gives up events that only its commits name."""
     there = f" --repo {repo}" if repo else ""
     return f"rebuild it: {rebuild_command(state_dir)}{there}"

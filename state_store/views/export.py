@@ -1,4 +1,4 @@
-"""STATE.md and BUILDLOG.md, for people: rendered from views by pure functions, written whole.
+"""Renders STATE.md and BUILDLOG.md from views, for people.
 
 The same state gives the same bytes. `ingest` writes tracker.json, which people edit.
 """
@@ -35,26 +35,26 @@ _STATUS_ORDER = (CLAIMED, IN_PROGRESS, TODO, "failed", BLOCKED, DONE, ARCHIVED)
 
 
 def export_state_md(api: StateAPI, out_path: Path | str) -> None:
-    """Write STATE.md from the store. Raises CannotRunError when it cannot be written."""
+    """Write STATE.md from the store. Raises CannotRunError if it cannot be written."""
     write_text_atomic(Path(out_path), state_md(api))
 
 
 def state_md(api: StateAPI) -> str:
-    """STATE.md of the store as it is now."""
+    """The text of STATE.md for the present store."""
     return render_state_md(api.project("orchestrator_status"), api.project("tracker"))
 
 
 def export_buildlog(api: StateAPI, out_path: Path | str) -> None:
-    """Write BUILDLOG.md from the waves. Raises CannotRunError when it cannot be written."""
+    """Write BUILDLOG.md from the waves. Raises CannotRunError if it cannot be written."""
     write_text_atomic(Path(out_path), buildlog(api))
 
 
 def buildlog(api: StateAPI) -> str:
-    """BUILDLOG.md of the store as it is now.
+    """The text of BUILDLOG.md for the present store.
 
-    Only waves with events since the last time are folded; the other sections were kept.
+    Renders only waves with new events. The other sections come from a snapshot.
     """
-    # By stream the link of its last event, and the section as it was then.
+    # By stream: the link of its last event, and the section at that event.
     _, snapshot, _ = api.store.read_snapshot(_KEPT) or (0, {}, "")
     known = snapshot["sections"] if snapshot.get("format") == _FORMAT else {}
     kept = {}
@@ -72,7 +72,7 @@ def buildlog(api: StateAPI) -> str:
 
 
 def render_state_md(status: View, tracker: View) -> str:
-    """STATE.md of the views `orchestrator_status` and `tracker`."""
+    """The text of STATE.md for the views `orchestrator_status` and `tracker`."""
     phase = _line(status["phase"]).replace("`", "'") if status["phase"] else ""
     parts = [["# State"]]
     if phase:
@@ -98,19 +98,19 @@ def render_state_md(status: View, tracker: View) -> str:
 
 
 def render_buildlog(waves: Iterable[View]) -> str:
-    """BUILDLOG.md of the views of waves: the newest first, each item with its attempts."""
+    """The text of BUILDLOG.md for views of waves, the newest first, with all attempts."""
     return _buildlog(map(_dated, waves))
 
 
 def _buildlog(sections: Iterable[Sequence[str]]) -> str:
-    """BUILDLOG.md of sections of `_dated`."""
+    """The text of BUILDLOG.md for sections of `_dated`."""
     newest = sorted(sections, key=lambda section: section[1])
     newest.sort(key=lambda section: section[0], reverse=True)
     return _text([["# Build log"], *([text] for _, _, text in newest)])
 
 
 def _dated(wave: View) -> list[str]:
-    """The section of a wave, after the wave's start and id."""
+    """The start, id and section of a wave."""
     items = wave["items"]
     shipped = f"{len(wave['shipped'])} of {len(items)} items shipped"
     ended = f"ended {wave['finished']}" if wave["finished"] else "not ended"
@@ -164,5 +164,5 @@ def _text(parts: Iterable[Sequence[str]]) -> str:
 
 
 def _line(value: Any) -> str:
-    """The value on one line, so that no title of an item makes a heading."""
+    """The value on one line, so that an item's title cannot make a heading."""
     return " ".join(str(value).split())

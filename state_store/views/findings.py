@@ -1,6 +1,6 @@
-"""The findings of audits that still hold: each recorded once, and once more when it is gone.
+"""The open findings of audits. A finding is recorded when it appears and when it is gone.
 
-The audit names its findings with `PREFIX`; findings that people record stay as they are.
+The audit's findings have names with `PREFIX`. Findings that people record stay unchanged.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from state_store.api import StateAPI
 from state_store.database import events as names
 
 PREFIX = "audit-"
-_KEPT = "view:findings"  # the snapshot of those that hold
+_KEPT = "view:findings"  # the snapshot of the open findings
 
 Finding = Mapping[str, Any]
 Findings = Mapping[str, Finding]
 
 
 def apply_findings(holding: Findings, event: Mapping[str, Any]) -> dict[str, Finding]:
-    """The findings of audits that hold after `event`, by id."""
+    """The open findings of audits after `event`, by id."""
     payload = event["payload"]
     if event["type"] != names.AUDIT_FINDINGS_RECORDED or not isinstance(payload, Mapping):
         return dict(holding)
@@ -32,9 +32,9 @@ def apply_findings(holding: Findings, event: Mapping[str, Any]) -> dict[str, Fin
 def record_findings(
     api: StateAPI, found: Findings, cycle: str
 ) -> tuple[list[Finding], list[Finding]]:
-    """Record the new ones of `found` and the known ones that are gone; return both as recorded.
+    """Record new findings in `found` and known findings that are gone; return both.
 
-    Appends one event when there is any change. Reads only the events since the last time.
+    Appends one event if there is a change. Reads only events after the snapshot.
     """
     with api.store.transaction():
         version, snapshot, _ = api.store.read_snapshot(_KEPT) or (0, {"holding": {}}, "")

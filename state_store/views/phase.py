@@ -1,6 +1,6 @@
-"""The present phase in STATE.md (kept in git) and in the store, compared and brought together.
+"""Compares the present phase in STATE.md with the store's, and resolves a difference.
 
-Git is the authority by default. Reading never makes a database.
+Git is the authority by default. Reading never creates a database.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _HEADING = re.compile(r"^## Phase: `([^`\r\n]+)`", re.MULTILINE)
 
 
 def read_git_phase(state_md: str | Path) -> str | None:
-    """The phase in the heading of STATE.md; None when it has none. Raises InputError."""
+    """The phase in the heading of STATE.md, or None. Raises InputError."""
     found = _HEADING.search(read_text(Path(state_md)))
     return found.group(1).strip() or None if found else None
 
 
 def read_store_phase(db: str | Path) -> str | None:
-    """The newest phase in the store; None when it has none or there is no database yet."""
+    """The newest phase in the store; None without phase or database."""
     if not Path(db).exists():
         return None
     with StateAPI(db) as api:
@@ -44,9 +44,8 @@ def write_store_phase(db: str | Path, phase: str, actor: str = "reconcile") -> i
 def decide_resolution(
     git: str | None, store: str | None, authority: str = GIT
 ) -> tuple[bool, str | None, str | None]:
-    """(whether they differ, the side to write to, the phase to write); no side when there is
-    nothing to write. Raises ValueError for an authority that is neither `git` nor `store`.
-    """
+    """(True if the phases differ, side to write, phase to write). The side is None if there is
+    nothing to write. Raises ValueError for an unknown authority."""
     if authority not in (GIT, STORE):
         raise ValueError(f"the authority is {GIT!r} or {STORE!r}, not {authority!r}")
     if git == store:
@@ -55,16 +54,16 @@ def decide_resolution(
 
 
 def detect_drift(state_md: str | Path, db: str | Path) -> dict[str, Any]:
-    """`{drift, git_phase, store_phase}`. Raises InputError when STATE.md cannot be read."""
+    """`{drift, git_phase, store_phase}`. Raises InputError if STATE.md cannot be read."""
     git, store = read_git_phase(state_md), read_store_phase(db)
     return {"drift": git != store, "git_phase": git, "store_phase": store}
 
 
 def resolve_drift(state_md: str | Path, db: str | Path, authority: str = GIT) -> dict[str, Any]:
-    """Write the authority's phase to the other side; `detect_drift` and `action`.
+    """Write the authority's phase to the other side. Returns `detect_drift` with `action`.
 
-    noop: they agree. resolved: written. refused: the authority has no phase to write.
-    unsupported: STATE.md has no phase heading to write it into.
+    Actions: noop (the phases agree), resolved (written), refused (the authority has no phase),
+    unsupported (STATE.md has no phase heading).
     """
     found = detect_drift(state_md, db)
     drift, target, value = decide_resolution(found["git_phase"], found["store_phase"], authority)

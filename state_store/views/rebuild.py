@@ -1,7 +1,7 @@
-"""Rebuild a store from the journal, tracker.json and its own readable events.
+"""Rebuilds a store from the journal, tracker.json and its readable events.
 
-Nothing is thrown away: an unusable database is set aside under another name. Anchors that are
-given up are written into the new store, so they are reported once.
+An unusable database is renamed, not deleted. Anchors that are given up are written into the new
+store, so that they are reported only once.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MOST_REASONS = 100
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The faults of a store: `damage` when it cannot be opened, `missing` when the database is
-    gone, `problems` within it, and the `lost` anchors that do not hold."""
+    """The faults of a store: `damage` if it cannot be opened, `missing` if there is no database,
+    `problems` inside, and the `lost` anchors."""
 
     damage: str = ""
     missing: str = ""
@@ -40,7 +40,7 @@ class Health:
 
     @property
     def is_whole(self) -> bool:
-        """Nothing is wrong."""
+        """True without faults."""
         return not (self.damage or self.missing or self.problems or self.lost)
 
     @property
@@ -53,7 +53,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """The result of a rebuild: the file set aside, if any, and the events from each source."""
+    """The result of a rebuild: the renamed file, if any, and the events from each source."""
 
     set_aside: Path | None
     journal_entries: int
@@ -61,7 +61,7 @@ class Rebuilt:
     given_up: tuple[Anchor, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The result as programs get it and the store keeps it."""
+        """The JSON form for programs and for the store."""
         return {
             "set_aside": self.set_aside.name if self.set_aside else None,
             "lost": [str(anchor) for anchor in self.given_up],
@@ -78,7 +78,7 @@ class Rebuilt:
 
 
 def examine(database: Path, anchors: Iterable[Anchor]) -> Health:
-    """Find the faults of a store. Changes nothing and makes no database."""
+    """Find the faults of a store. Changes nothing."""
     if not database.exists():
         been_here = lock_path(database).exists() or any(True for _ in anchors)
         return Health(missing=f"{database} is missing" if been_here else "")
@@ -92,11 +92,10 @@ def examine(database: Path, anchors: Iterable[Anchor]) -> Health:
 def rebuild(
     database: Path, health: Health, tracker: Path | None, anchors: Iterable[Anchor]
 ) -> Rebuilt:
-    """Make the store usable again; `health` is the result of `examine`.
+    """Make the store usable again. `health` is the result of `examine`.
 
-    A store that only lost its end, or whose kept items are wrong, is mended in its file. Raises
-    CannotRunError when the disk cannot take it, InputError for a tracker that is none; the tracker
-    is read first, so nothing has been set aside then.
+    A store with only a lost end or wrong items is repaired in its file. Raises CannotRunError if a
+    write fails. Raises InputError for an invalid tracker, before any change.
     """
     if tracker and tracker.exists():
         read_tracker_file(tracker)
@@ -107,7 +106,7 @@ def rebuild(
     with StateAPI(database) as api:
         api.store.rebuild_items()
         gone = tuple(lost(api.store, {*anchors, *in_journal(database.parent)}))
-        streams = {anchor.stream for anchor in gone}  # of a mended store only these lack events
+        streams = {anchor.stream for anchor in gone}  # only these lack events in a repaired store
         lacking = [e for e in entries.values() if not mendable or _stream(e) in streams]
         for entry in sorted(lacking, key=lambda e: float(e["timestamp"])):
             api.append(_stream(entry), *_event(entry), actor=ACTOR)
@@ -119,12 +118,12 @@ def rebuild(
 
 
 def _set_aside(database: Path) -> Path | None:
-    """Rename the database and what belongs to it; None when there was nothing."""
+    """Rename the database and its log files; None if there was none."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     aside = database.with_name(f"{database.name}.damaged-{stamp}")
     found = None
     try:
-        # Its log and journal first: left behind, they would count for the new database.
+        # Log and journal first, because the new database would read files left behind.
         for end in reversed(_SUFFIXES):
             path = database.with_name(database.name + end)
             if path.exists():
@@ -140,7 +139,7 @@ def _stream(entry: Mapping[str, Any]) -> str:
 
 
 def _event(entry: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The event, as type and payload, that stands for a journal entry."""
+    """The type and payload of the event for a journal entry."""
     slug, known = entry["slug"], {"at": entry["timestamp"], "source": "journal"}
     if entry.get("shipped") is True:
         return events.ITEM_SHIPPED, {"slug": slug, "commit": entry.get("commit"), **known}

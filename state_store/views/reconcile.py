@@ -1,8 +1,8 @@
-"""Merges the events of two stores that ran apart.
+"""Merges the events of two separate stores.
 
-An event keeps its identity in every store: the link it had in the chain of the store that recorded
-it first, written down in stream `reconcile` when another store adopts it. Leases belong to one
-store, so claims are not carried over.
+An event has the same identity in every store: its link in the store that first recorded it. A store
+that adopts it writes this link to stream `reconcile`. Leases belong to one store, so claims are not
+copied.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ _OF_ONE_STORE = frozenset({STREAM, "claims"})
 
 @dataclass(frozen=True, slots=True)
 class ReconcileReport:
-    """`adopted` events by stream. A conflict is a field that both stores changed: the later change
-    stands; its `store` is our value, its `file` theirs.
-    """
+    """The adopted events by stream, and the conflicts. A conflict is a field that both stores
+    changed: the later change wins. Its `store` is our value, its `file` theirs."""
 
     adopted: Mapping[str, int]
     conflicts: tuple[MergeConflict, ...] = ()
 
 
 def reconcile_stores(mine: HasStore, theirs: HasStore) -> ReconcileReport:
-    """Append to `mine` every event that only `theirs` has, all or none; `theirs` is only read.
+    """Append to `mine` every event that only `theirs` has, all or none. Only reads `theirs`.
 
-    Done in both directions, both hold the same events and the same items (in the order each first
-    saw them). Doing it again adopts nothing. Raises InputError when both are one database.
+    After both directions, both stores have the same events and items (in their own order).
+    Repeating it adopts nothing. Raises InputError if both are the same database.
     """
     if mine.store.path.resolve() == theirs.store.path.resolve():
         raise InputError(f"{mine.store.path} cannot be reconciled with itself; name another store")
@@ -62,7 +61,7 @@ def reconcile_stores(mine: HasStore, theirs: HasStore) -> ReconcileReport:
 
 
 def merge_events(left: Sequence[Event], right: Sequence[Event]) -> tuple[Event, ...]:
-    """Both pasts as one: each event once, each side's order kept, else by time; symmetric."""
+    """Merge two streams: each event once, in each side's order, else by time. Symmetric."""
     seen: set[str] = set()
     merged: list[Event] = []
     sides = [list(reversed(left)), list(reversed(right))]
@@ -79,7 +78,7 @@ def merge_events(left: Sequence[Event], right: Sequence[Event]) -> tuple[Event, 
 
 
 def identified(store: EventStore, stream: str) -> tuple[Event, ...]:
-    """The events of a stream with their identity, and their time in the store they come from."""
+    """The events of a stream with their identity and original time."""
     origins: dict[int, tuple[str, float]] = {}
     for event in store.scan(STREAM):
         adopted = event["payload"]
@@ -105,7 +104,7 @@ def _adopt(store: EventStore, stream: str, ours: Sequence[Event], theirs: Sequen
 
 
 def _settle_items(store: EventStore, merged: Sequence[Event]) -> None:
-    """Bring the items to the state that their events give in the order of time."""
+    """Set the items to the state that their events give in order of time."""
     wanted = _items(merged)
     for item in store.items():
         name = id_of(item) or ""

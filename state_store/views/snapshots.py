@@ -1,6 +1,6 @@
-"""Snapshots of the tracker's view: they only speed a replay up, and are never needed.
+"""Snapshots of the tracker's view, which speed up a replay but are never needed.
 
-The store keeps the rows and their checksums; a damaged snapshot is as good as none.
+The store keeps the rows and their checksums. A damaged snapshot is ignored.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from state_store.documents.item_id import id_of
 def save_snapshot(
     store: EventStore, stream: str, event_version: int, projection: Mapping[str, Any]
 ) -> None:
-    """Keep the view of `stream` as it is after the event `event_version`."""
+    """Store the view of `stream` after the event `event_version`."""
     store.save_snapshot(stream, event_version, projection)
 
 
 def project_tracker_with_snapshot(store: EventStore, stream: str, events: Sequence[Row]) -> View:
-    """`project_tracker(events)`, but events that the newest snapshot covers are skipped."""
+    """Like `project_tracker(events)`, but skips events that the newest snapshot covers."""
     version, view, _ = store.read_snapshot(stream) or (0, None, "")
     items = view.get("items") if isinstance(view, Mapping) else None
     if not isinstance(items, list) or version > (events[-1]["version"] if events else 0):

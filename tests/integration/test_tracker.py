@@ -114,7 +114,7 @@ def test_both_shapes_are_read_with_the_digest_of_the_bytes(tracker: Path, tmp_pa
         (b"5", "no list of items"),
         (b"{}", "no list of items"),
         (b'{"items": {}}', "no list of items"),
-        (b'{"version": 2, "items": []}', "has version 2; this program knows 1"),
+        (b'{"version": 2, "items": []}', "has version 2; this program reads version 1 only"),
     ],
 )
 def test_a_broken_tracker_is_bad_input_not_an_empty_backlog(

@@ -113,7 +113,7 @@ def _scalar(number: int, value: str) -> Any:
     if value[:1] in ("'", '"'):
         text, rest = _quoted(number, value)
         if _COMMENT.sub("", rest).strip():
-            raise FrontMatterError(number, "goes on behind its closing quote")
+            raise FrontMatterError(number, "the value goes on after its closing quote")
         return text
     value = _COMMENT.sub("", value).strip()
     if value.startswith("["):

@@ -184,7 +184,7 @@ def _of_models(models: Collection[str], listed: Collection[str]) -> Iterator[Che
             continue
         near = difflib.get_close_matches(model, listed, n=_SHOWN_MODELS, cutoff=0.4)
         some = ", ".join(near or sorted(listed)[:_SHOWN_MODELS]) or "none"
-        remedy = f"check its spelling; the server lists {some}"
+        remedy = f"check its spelling; it lists {some}"
         yield warned("model", f"the server does not list {model}", remedy)
 
 
