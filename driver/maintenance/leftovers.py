@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from driver.git.branch_view import BranchView
 from driver.git.private_git import open_repository
 from driver.maintenance.past_waves import REPORT, Json, PastWave, past_waves
 from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, origin_of
+from state_store.database.publications import Publication
 from state_store.documents import journal
 from state_store.documents.errors import InputError, TidegateError
+from state_store.views.publications import publications_in_journal
 
 BRANCH = "branch"
 PATCH = "patch"
@@ -63,6 +65,7 @@ class Leftover:
 def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
     """All leftovers, the newest first."""
     entries, _ = journal.load_entries(state_dir)
+    publications = publications_in_journal(state_dir)
     found: list[Leftover] = []
     waves = list(past_waves(state_dir))
     shipped = [one for wave in waves for one in _shipped(wave)]
@@ -72,7 +75,8 @@ def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
         known = {_folder_of(record): record for record in (*mine, *wave.built)}
         patches = (_patch(wave, path, known.get(path.parent.name, {})) for path in wave.patches)
         found += (replace(one, shipped_since=_since(one, shipped)) for one in patches)
-        found += _branches(wave, known, environ)
+        announced = (one for one in publications if one.wave == wave.wave_id and one.open_slugs)
+        found += _branches(wave, announced, environ)
     return sorted(found, key=lambda one: -one.written)
 
 
@@ -151,11 +155,11 @@ def _patch(wave: PastWave, path: Path, known: Json) -> Leftover:
 
 
 def _branches(
-    wave: PastWave, known: Mapping[str, Json], environ: Mapping[str, str]
+    wave: PastWave, announced: Iterable[Publication], environ: Mapping[str, str]
 ) -> Iterator[Leftover]:
     """Branches with commits that were neither pushed nor merged."""
-    # Each item of a branch has a record of it.
-    for tip in dict.fromkeys((*_reported(wave), *_announced(wave, known))):
+    unfinished = (_unfinished(wave, one) for one in announced)
+    for tip in dict.fromkeys((*_reported(wave), *unfinished)):
         if _is_kept(tip, environ):
             yield Leftover(
                 name=f"{wave.folder.name}/{tip.branch}",
@@ -190,14 +194,11 @@ def _reported(wave: PastWave) -> Iterator[_Tip]:
             yield _Tip(str(one["branch"]), str(one["sha"]), str(one.get("repo") or ""), str(why))
 
 
-def _announced(wave: PastWave, known: Mapping[str, Json]) -> Iterator[_Tip]:
-    """The branches that a killed run was about to publish."""
-    for folder, entry in known.items():
-        if entry.get("phase") == journal.SHIPPING and entry.get("branch") and entry.get("tip"):
-            patch = wave.folder / folder / WORK
-            top = entry.get("repo") or (_origin(patch).top if patch.exists() else None)
-            why = "its run was killed while it published"
-            yield _Tip(str(entry["branch"]), str(entry["tip"]), str(top or ""), why)
+def _unfinished(wave: PastWave, one: Publication) -> _Tip:
+    """The branch that a run was about to publish when it was killed."""
+    patch = wave.folder / journal.safe_slug(one.items[0].slug) / WORK
+    top = one.repo or (_origin(patch).top if patch.exists() else None)
+    return _Tip(one.branch, one.tip, str(top or ""), "its run was killed while it published")
 
 
 def _is_kept(tip: _Tip, environ: Mapping[str, str]) -> bool:

@@ -54,7 +54,7 @@ def finish_pending(wave: Wave, states: Mapping[str, ResumeState]) -> None:
         with suppress(TidegateError), guard.own_changes() if guard else nullcontext():
             wave.gates.check()
             branch = context.repository.branch
-            if pending.is_published(context) and branch:
+            if pending.reconcile(context) and branch:
                 context.moved_to = tip_of(context.repository, branch, context.environ)
 
 
@@ -86,7 +86,7 @@ def published(item: ItemRun, state: ResumeState) -> ItemOutcome | None:
     repository = context.repository
     try:
         if is_ancestor(repository, state.commit, repository.head, context.environ) or (
-            state.pending is not None and state.pending.is_published(context)
+            state.pending is not None and state.pending.reconcile(context)
         ):
             return replace(
                 known,

@@ -17,7 +17,7 @@ from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, from_json
 from driver.pipeline import position
-from driver.publishing.pending import PendingPublication, PublicationIntent, text_or_none
+from driver.publishing.reconcile import Reconciliation
 from driver.run_state.context import Wave
 from state_store.documents.journal import Key, entries_about, load_entries, safe_slug
 
@@ -39,7 +39,7 @@ class ResumeState:
     attempts: int = 0
     number: int = 0
     commit: str | None = None
-    pending: PendingPublication | None = None
+    pending: Reconciliation | None = None
     tree: str | None = None
     phases: tuple[PhaseReceipt, ...] = ()
     folder: Path | None = None
@@ -99,7 +99,8 @@ def recall(wave: Wave) -> dict[str, ResumeState]:
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
-    announced: dict[tuple[str, PublicationIntent], PendingPublication] = {}
+    rows = {(row.tip, one.commit): row for row in wave.recorder.publications() for one in row.items}
+    pending: dict[tuple[str, str], Reconciliation] = {}
     states = {}
     for item in wave.items:
         entry = _entry_about(entries, item.key)
@@ -107,12 +108,12 @@ def recall(wave: Wave) -> dict[str, ResumeState]:
         state = resume_state(entry, item.key, wave.state_dir, notes, from_phase=from_phase)
         if not position.keeps_reviews(item.pipeline, wave.options.from_phase):
             state = replace(state, reviews=())
-        intent = PublicationIntent.of_entry(entry) if entry and state.commit else None
-        if intent is not None and wave.shipping.is_wanted:
-            onto_target = wave.shipping.onto_target
-            fresh = PendingPublication(intent, wave.knows, onto_target=onto_target)
-            key = (item.planned.home.key, intent)
-            state = replace(state, pending=announced.setdefault(key, fresh))
+        row = rows.get((str(entry.get("tip")), state.commit)) if entry and state.commit else None
+        if row is not None and not row.is_dropped(item.slug) and wave.shipping.is_wanted:
+            known, advance = wave.knows, wave.recorder.advance
+            fresh = Reconciliation(row, known, advance, onto_target=wave.shipping.onto_target)
+            key = (item.planned.home.key, row.tip)
+            state = replace(state, pending=pending.setdefault(key, fresh))
         states[item.slug] = state
     return states
 
@@ -131,3 +132,8 @@ def _entry_about(entries: Entries, key: ItemKey) -> dict[str, Any] | None:
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def text_or_none(value: object) -> str | None:
+    """A field of the journal if it is a text, else None."""
+    return value if isinstance(value, str) else None

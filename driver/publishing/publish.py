@@ -1,7 +1,7 @@
 """Publishes a batch of commits: on a wave branch, or onto the branch that is checked out.
 
 The publication is announced first, so that a later run that finds it unfinished goes on with the
-same commits (`pending`). Nothing is forced, nothing is merged, and commits that a remote refuses
+same commits (`reconcile`). Nothing is forced, nothing is merged, and commits that a remote refuses
 stay on a branch of the user's repository.
 """
 
@@ -22,6 +22,13 @@ from driver.publishing.fenced_push import Push, ShippedElsewhereError
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.clone_context import CloneContext
+from state_store.database.publications import (
+    DROPPED,
+    ON_BRANCH,
+    PUSHED,
+    Publication,
+    PublishedCommit,
+)
 from state_store.documents.errors import StoppedByPolicyError
 
 TARGET_ADVANCED = "target_advanced"
@@ -93,6 +100,7 @@ def _to_wave_branch(shipment: Shipment, work: CommittedBatch) -> Shipment:
     sealed, repository = is_sealed(context), context.repository
     if not sealed:
         put_on_branch(context, work.tip, branch)
+        work.wave.recorder.advance(work.tip, ON_BRANCH)
     shipment = replace(
         shipment, branch=branch, committed=True, kept=shipment.kept if sealed else work.tip
     )
@@ -140,6 +148,7 @@ def _to_target(shipment: Shipment, work: CommittedBatch) -> Shipment:
         note = f"pushed, but not checked out here: {refusal}"
     else:
         context.git.delete_ref(context.repository, tip, pending_ref(tip))
+        work.wave.recorder.advance(tip, ON_BRANCH)
         note = "" if shipment.pushed else "no remote: committed in this repository only"
     return _done(_warned(replace(shipment, branch=target), note), work, *work.notes)
 
@@ -154,10 +163,12 @@ def _announce(work: CommittedBatch, branch: str, target: str | None = None) -> N
     repository = work.context.repository
     if not is_sealed(work.context):
         work.context.git.create_ref(repository, work.tip, pending_ref(work.tip))
-    entries = zip(work.batch.entries, work.commits, strict=True)
-    items = {item.key: (outcome, made.commit) for (item, outcome), made in entries}
+    pairs = zip(work.batch.entries, work.commits, strict=True)
+    commits = tuple(PublishedCommit(item.slug, made.commit) for (item, _), made in pairs)
+    top, wave_id = str(repository.top), work.wave.wave_id
+    new = Publication(work.tip, top, wave_id, branch, target, commits)
     try:
-        work.wave.recorder.shipping(items, branch, work.tip, target)
+        work.wave.recorder.shipping({item.key: it for item, it in work.batch.entries}, new)
     except LeasedElsewhereError:
         work.context.git.delete_ref(repository, work.tip, pending_ref(work.tip))
         raise
@@ -170,11 +181,14 @@ def _push(
     `kept`, and raise ShippedElsewhereError."""
     context = work.context
     try:
-        return Push(context, remote, work.tip, branch, work.wave.knows, onto).once()
+        answer = Push(context, remote, work.tip, branch, work.wave.knows, onto).once()
     except ShippedElsewhereError:
         context.git.delete_ref(context.repository, work.tip, kept)
-        work.wave.recorder.unannounced(work.tip)
+        work.wave.recorder.advance(work.tip, DROPPED)
         raise
+    if answer.ok:
+        work.wave.recorder.advance(work.tip, PUSHED)
+    return answer
 
 
 def _free_branch(context: CloneContext, wave: Wave, tip: str = "") -> str:
@@ -197,6 +211,7 @@ def put_on_branch(context: CloneContext, tip: str, branch: str) -> None:
 
 def _kept_after_failure(shipment: Shipment, work: CommittedBatch, branch: str) -> Shipment:
     put_on_branch(work.context, work.tip, branch)
+    work.wave.recorder.advance(work.tip, ON_BRANCH)
     return _saying_where(replace(shipment, branch=branch, committed=True, kept=work.tip))
 
 

@@ -199,18 +199,17 @@ def _found(wave: Wave, context: CloneContext, own: Pairs) -> Iterator[PushedBatc
     if not any(outcome.shipped_as for _, outcome in own):
         return
     entries, _ = load_entries(wave.state_dir)
-    batches: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
-    for item, outcome in own:
-        subject = item.key
-        for entry in entries_about(entries, subject.slug, subject.repo, subject.location):
-            key = tuple(str(entry.get(name) or "") for name in ("branch", "tip", "waveId"))
-            if outcome.shipped_as and entry.get("commit") == outcome.shipped_as and all(key):
-                batches.setdefault(key, {})[item.slug] = entry
-                break
-    for (branch, tip, wave_id), items in batches.items():
-        if not context.branches.is_in_head(tip):
-            commits = {slug: str(entry["commit"]) for slug, entry in items.items()}
-            yield PushedBatch(branch, tip, wave_id, commits, entries=items)
+    for row in wave.recorder.publications():
+        items = {item.key: commit for item, it in own if row.has(commit := it.shipped_as or "")}
+        if items and not context.branches.is_in_head(row.tip):
+            commits = {key.slug: commit for key, commit in items.items()}
+            about = {
+                key.slug: entry
+                for key, commit in items.items()
+                for entry in entries_about(entries, key.slug, key.repo, key.location)
+                if entry.get("commit") == commit
+            }
+            yield PushedBatch(row.branch, row.tip, row.wave, commits, entries=about)
 
 
 def _proposal(wave: Wave, context: CloneContext, own: Pairs, batch: PushedBatch) -> Proposal:

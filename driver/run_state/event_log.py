@@ -10,7 +10,8 @@ from driver.run_state.leases import LeaseManager
 from driver.run_state.steps import Step
 from state_store.api import StateAPI
 from state_store.database import events
-from state_store.database.store import Note
+from state_store.database.publications import PROPOSED, Publication
+from state_store.database.store import Change, Note
 from state_store.views.anchors import Anchor
 
 
@@ -39,11 +40,14 @@ class EventLog:
         stream = events.wave_stream(wave_id)
         return wave_id == self._wave_id or self._api.store.head(stream)[0] > 0
 
-    def record(self, steps: Mapping[ItemKey, Step], on_commit: Note) -> None:
+    def record(
+        self, steps: Mapping[ItemKey, Step], on_commit: Note, change: Change = lambda _: None
+    ) -> None:
         """Append the events of one step of each item, all or none, while the items' leases hold.
 
-        `on_commit` is called after the leases were checked and before the transaction commits.
-        Raises LeasedElsewhereError and CannotRunError, and then nothing is written.
+        `on_commit` is called after the leases were checked and before the transaction commits;
+        `change` adds to the transaction. Raises LeasedElsewhereError and CannotRunError, and then
+        nothing is written.
         """
         entries: list[tuple[str, str, Any]] = []
         for key, step in steps.items():
@@ -58,14 +62,37 @@ class EventLog:
                     "attempt": trace.number,
                 }
                 entries.append((events.AGENT_TRACES, trace.kind, {**agent, **trace.facts}))
-        self.leases.append([key.resource for key in steps], entries, "wave", on_commit)
+        self.leases.append([key.resource for key in steps], entries, "wave", on_commit, change)
+
+    def publications(self, *, only_open: bool = False) -> tuple[Publication, ...]:
+        """All publications of the store, or those with open items, the oldest first."""
+        return self._api.store.publications(only_open=only_open)
+
+    def change(self, keys: Sequence[ItemKey], change: Change) -> None:
+        """Change rows that are no events while the items' leases hold. Raises as `record`."""
+        self.leases.append([key.resource for key in keys], (), "wave", change=change)
+
+    def advance(self, tip: str, state: str) -> None:
+        """A publication came as far as `state`."""
+        with self._api.store.transaction() as transaction:
+            transaction.publications.advance(tip, state, transaction.now.wall_s)
 
     def proposed(self, wave_id: str, facts: Mapping[str, Any]) -> None:
         """A pull request was asked for, of this wave or an earlier one."""
-        self._api.append(events.wave_stream(wave_id), events.PULL_REQUEST, facts, actor="wave")
+        write_proposed(self._api, wave_id, facts, "wave")
 
     def anchor(self) -> Anchor | None:
         """The end of the wave's stream, to be written down outside the store."""
         return (
             Anchor.of(self._stream, self._api.store.head(self._stream)) if self._is_kept else None
         )
+
+
+def write_proposed(api: StateAPI, wave_id: str, facts: Mapping[str, Any], actor: str) -> None:
+    """A pull request was asked for; `facts` say what came of it."""
+    with api.store.transaction() as transaction:
+        stream = events.wave_stream(wave_id)
+        transaction.append(stream, events.PULL_REQUEST, dict(facts), actor)
+        if facts["state"] is not None:
+            book = transaction.publications
+            book.advance(str(facts["commit"]), PROPOSED, transaction.now.wall_s)

@@ -16,7 +16,7 @@ from driver.execution.process_identity import holder_name, is_gone
 from driver.execution.worker_pool import repeating
 from state_store import coordination
 from state_store.database.leases import Lease, LeaseLostError
-from state_store.database.store import EventStore, Note, Transaction
+from state_store.database.store import Change, EventStore, Note, Transaction
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 
 
@@ -101,15 +101,17 @@ class LeaseManager:
         entries: Sequence[tuple[str, str, Any]],
         actor: str,
         note: Note = lambda: None,
+        change: Change = lambda _: None,
     ) -> None:
         """Append (stream, type, payload) events as an effect, in a commit shared with others'.
 
-        `note` is called once all of `resources` are known to be ours, before anything is written;
-        see `EventStore.append_held`. Raises LeasedElsewhereError, as `effect`.
+        `note` is called once all of `resources` are known to be ours, before anything is written,
+        and `change` after the events; see `EventStore.append_held`. Raises LeasedElsewhereError, as
+        `effect`.
         """
         try:
             mine = [self._mine(resource) for resource in resources]
-            self._store.append_held(entries, mine, actor, note)
+            self._store.append_held(entries, mine, actor, note, change)
         except LeaseLostError as lost:
             raise LeasedElsewhereError(str(lost)) from lost
 

@@ -9,7 +9,7 @@ write over its successor's entry. A wave can be resumed from the journal without
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,8 @@ from driver.run_state.event_log import EventLog
 from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.steps import OnError, Step
 from driver.terminal.progress import Progress
+from state_store.database.publications import Publication
+from state_store.database.store import Change, Transaction
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
@@ -64,14 +66,6 @@ class _History:
     written: StagedFile | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Announced:
-    """The file that announces a shipment, and the items of it that are not said to be shipped."""
-
-    path: Path
-    open: set[ItemKey]
-
-
 class Recorder:
     """Writes down a wave's steps. `problem` is the last one that could not be written."""
 
@@ -81,9 +75,9 @@ class Recorder:
         self._log = log
         self._progress = progress
         self.problem: str | None = None
-        self._announced: dict[str, _Announced] = {}
         self._history: dict[ItemKey, _History] = {}
         self.knows = log.knows
+        self.publications = log.publications
 
     @property
     def anchor(self) -> str | None:
@@ -113,8 +107,9 @@ class Recorder:
         """These phases of the item are done by an earlier run, and stay in its entries."""
         self._of(key).phases.extend(one.to_json() for one in phases)
 
-    def record(self, key: ItemKey, step: Step) -> None:
-        """Write down what happens to one item; `step.on_error` decides what is raised.
+    def record(self, key: ItemKey, step: Step, change: Change = lambda _: None) -> None:
+        """Write down what happens to one item, with a `change` of other rows; `step.on_error`
+        decides what is raised.
 
         Raises LeasedElsewhereError, and then the step counts for nothing.
         """
@@ -127,7 +122,7 @@ class Recorder:
         stage = partial(self._staged, key, step)
         with _StagedEntry(stage() if strict else self._tried(key, stage)) as entry:
             put = entry.put if strict else partial(self._tried, key, entry.put)
-            write = partial(self._log.record, {key: step}, put)
+            write = partial(self._log.record, {key: step}, put, change)
             try:
                 if step.on_error is OnError.REPORT:
                     self._tried(key, write)
@@ -141,50 +136,74 @@ class Recorder:
         if step.message and strict:
             self.say(f"{key.slug}: {step.message}")
 
-    def shipping(
-        self,
-        outcomes: Mapping[ItemKey, tuple[ItemOutcome, str]],
-        branch: str,
-        tip: str,
-        target: str | None = None,
-    ) -> None:
-        """Commits are about to be published, whose last one is `tip`; see `steps.shipping`.
+    def shipping(self, outcomes: Mapping[ItemKey, ItemOutcome], new: Publication) -> None:
+        """Commits are about to be published; see `steps.shipping`. The row of the store announces
+        them; the entries say the same in case that the store is lost.
 
         Raises LeasedElsewhereError, and then nothing may be published, and CannotRunError.
         """
+        commits = {one.slug: one.commit for one in new.items}
         begun = {
-            key: steps.shipping(outcome, commit, branch, tip, target)
-            for key, (outcome, commit) in outcomes.items()
+            key: steps.shipping(outcome, commits[key.slug], new.branch, new.tip, new.target)
+            for key, outcome in outcomes.items()
         }
-        # In one file, or a kill in between would leave a batch of which only some items are known.
-        whole = [
-            journal.entry_of(key.slug, journal.SHIPPING, self._entry(key, step), key.repo)
-            for key, step in begun.items()
-        ]
-        file = journal.staged_entries(self._state_dir, f"shipping-{tip}", whole)
-        with _StagedEntry(file) as entry:
-            self._log.record(begun, entry.put)
-        self._announced[tip] = _Announced(file.path, set(begun))
+        with ExitStack() as cleanup:
+            entries: dict[ItemKey, _StagedEntry] = {}
+            for key, step in begun.items():
+                entries[key] = cleanup.enter_context(_StagedEntry(self._staged(key, step)))
 
-    def unannounced(self, tip: str) -> None:
-        """Take back what `shipping` announced: it was not published, and will not be."""
-        if (announced := self._announced.pop(tip, None)) is not None:
-            with suppress(OSError):
-                announced.path.unlink()
+            def put() -> Path | None:
+                return [entry.put() for entry in entries.values()][-1]
+
+            def announce(transaction: Transaction) -> None:
+                transaction.publications.announce(new, transaction.now.wall_s)
+
+            try:
+                self._log.record(begun, put, announce)
+            finally:
+                for key, entry in entries.items():
+                    if entry.counts:
+                        self._of(key).written = entry.file
+
+    def advance(self, tip: str, state: str) -> None:
+        """The publication that ends in `tip` came as far as `state`."""
+        try:
+            self._log.advance(tip, state)
+        except TidegateError as error:  # it has happened; the next run finds out by itself
+            self._report(str(error))
+
+    def given_up(self, key: ItemKey) -> None:
+        """What earlier runs announced of the item is not published, and its work is done anew.
+        Raises LeasedElsewhereError."""
+        places = (key.location, key.repo)
+
+        def drop(transaction: Transaction) -> None:
+            transaction.publications.drop(key.slug, transaction.now.wall_s, *places)
+
+        known = self.publications(only_open=True)
+        if any(key.slug in one.open_slugs and one.is_of(*places) for one in known):
+            self._log.change([key], drop)
+
+    def found(self, key: ItemKey, commit: str) -> None:
+        """The item's commit, which an earlier run announced, is where it was meant to go."""
+
+        def mark(transaction: Transaction) -> None:
+            transaction.publications.mark(key.slug, commit, transaction.now.wall_s)
+
+        known = (one for one in self.publications(only_open=True) if key.slug in one.open_slugs)
+        if any(one.has(commit) for one in known):
+            with suppress(LeasedElsewhereError):
+                self._tried(key, partial(self._log.change, [key], mark))
 
     def shipped(
         self, key: ItemKey, outcome: ItemOutcome, commit: str, branch: str | None, tip: str
     ) -> None:
         """An item's commit is where it was meant to go. Raises LeasedElsewhereError."""
-        known = self._of(key)
-        before = known.written
-        self.record(key, steps.shipped(outcome, commit, branch, tip))
-        announced = self._announced.get(tip)
-        if announced is not None and known.written is not before:
-            # The item's own entry is durable by now, and later than the announcement.
-            announced.open.discard(key)
-            if not announced.open:
-                self.unannounced(tip)
+
+        def mark(transaction: Transaction) -> None:
+            transaction.publications.mark(key.slug, commit, transaction.now.wall_s, branch)
+
+        self.record(key, steps.shipped(outcome, commit, branch, tip), mark)
         self.say(f"{key.slug}: shipped as {commit[:12]}")
 
     def settled(self, key: ItemKey, outcome: ItemOutcome) -> None:

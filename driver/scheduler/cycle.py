@@ -52,9 +52,10 @@ from driver.scheduler.status import TRACKER, CycleStatus
 from driver.scheduler.tracker_update import Terms, update_tracker
 from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import check
+from state_store.database.publications import Publication
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
-from state_store.documents.journal import Key, entries_about, load_entries
+from state_store.views.publications import known_publications
 
 RunWave = Callable[..., dict[str, Any]]
 Intake = tuple[Selection, dict[str, Any]]
@@ -199,17 +200,13 @@ def _shipments(
     cycle: Cycle, manifest: Mapping[str, Any], results: WaveResults
 ) -> dict[str, Shipped | None]:
     """The tracker's records of shipments by slug, without the branches that earlier waves published
-    if the journal, which knows them, cannot be read."""
-    journal: Mapping[Key, dict[str, Any]] = {}
+    if the store, which knows them, cannot be read."""
+    known: tuple[Publication, ...] = ()
     if results.shipped:
         with suppress(TidegateError):
-            journal, _ = load_entries(cycle.state_dir)
-    shipments = {}
-    for item in manifest["items"]:
-        slug, location = item["slug"], place_of(item, cycle.repo)
-        entries = entries_about(journal, slug, item.get("repo"), location)
-        shipments[slug] = results.shipment(slug, location, entries)
-    return shipments
+            known = known_publications(cycle.state_dir)
+    slugs = {item["slug"]: place_of(item, cycle.repo) for item in manifest["items"]}
+    return {slug: results.shipment(slug, location, known) for slug, location in slugs.items()}
 
 
 def _run_wave(

@@ -38,6 +38,7 @@ from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler.backlog import Backlog, resource
 from driver.scheduler.context import Cycle, by_repository
 from state_store.database.events import wave_stream
+from state_store.database.publications import DROPPED, MERGED
 from state_store.database.store import EventStore
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
@@ -91,7 +92,7 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
     claimed = [item for item in todo if item.get("status") == CLAIMED]
     edits: dict[str, tuple[Item, Edit]] = {str(id_of(item)): (item, opened) for item in claimed}
     edits |= {str(id_of(one.item)): (one.item, one.edit) for one in found if not _is_open(one)}
-    written = _write(cycle, edits, warnings) if edits else set()
+    written = _write(cycle, edits, _ends(found), warnings) if edits else set()
     followed = [
         {"id": name, "what": str(one.status), "detail": one.detail}
         for one in found
@@ -198,8 +199,24 @@ def _detail(view: RemoteView, shipped: Shipped, status: PublicationStatus, merge
     return ""
 
 
-def _write(cycle: Cycle, edits: Mapping[str, tuple[Item, Edit]], warnings: list[str]) -> set[str]:
-    """Write the edits of items that no other run holds; returns the ids that were written."""
+def _ends(found: Iterable[_Found]) -> dict[str, tuple[str, str]]:
+    """The commit and the end, by id, of items that were merged or dropped."""
+    ends = {PublicationStatus.MERGED: MERGED, PublicationStatus.DROPPED: DROPPED}
+    return {
+        str(id_of(one.item)): (shipped.commit, ends[one.status])
+        for one in found
+        if one.status in ends and (shipped := Shipped.of(one.item)) and shipped.commit
+    }
+
+
+def _write(
+    cycle: Cycle,
+    edits: Mapping[str, tuple[Item, Edit]],
+    ends: Mapping[str, tuple[str, str]],
+    warnings: list[str],
+) -> set[str]:
+    """Write the edits of items that no other run holds; returns the ids that were written. Their
+    publications come to their `ends`."""
     prepare_state_dir(cycle.state_dir, cycle.environ)
     try:
         with Backlog.opened(cycle) as backlog:
@@ -210,7 +227,12 @@ def _write(cycle: Cycle, edits: Mapping[str, tuple[Item, Edit]], warnings: list[
             }
             held_back = backlog.sync()
             mine = {name: one for name, one in free.items() if name not in held_back}
-            return mine.keys() - set(backlog.write(mine)) if mine else set()
+            written = mine.keys() - set(backlog.write(mine)) if mine else set()
+            if over := [ends[name] for name in written if name in ends]:
+                with backlog.api.store.transaction() as transaction:
+                    for commit, state in over:
+                        transaction.publications.end(commit, state, transaction.now.wall_s)
+            return written
     except (TidegateError, OSError) as trouble:
         warnings.append(f"what became of earlier items is not noted in the tracker: {trouble}")
         return set()

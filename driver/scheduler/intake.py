@@ -26,16 +26,17 @@ from driver.backlog.selection import (
     select_ordered,
 )
 from driver.backlog.tracker_index import TrackerIndex
-from driver.publishing.pending import PendingItems
 from driver.scheduler.context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.scheduler.dependencies_in_base import absent
 from driver.terminal.safe_text import counted
 from driver.wave.planning import check
 from driver.wave.preflight import PreflightError
 from state_store.database.kept_items import collector_paused
+from state_store.database.publications import Publication
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.item_id import id_of
 from state_store.tracker.file import read_tracker_file
+from state_store.views.publications import known_publications
 
 
 @collector_paused()  # the index and the selection create no reference cycles
@@ -112,14 +113,17 @@ def _select_at_home(cycle: Cycle, queue: OrderedQueue) -> tuple[Selection, list[
 
 def _pending(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> list[str]:
     """The ids of items whose publication is pending: they go first, and wait for nothing."""
-    pending = PendingItems(cycle.state_dir)
-    if not pending.slugs:
-        return []
-    same_name = (item for item in items if str(item.get("slug")) in pending.slugs)
+    pending: dict[str, list[Publication]] = {}
+    for one in known_publications(cycle.state_dir):
+        for slug in one.open_slugs:
+            pending.setdefault(slug, []).append(one)
+    same_name = (item for item in items if str(item.get("slug")) in pending) if pending else ()
     return [
         str(id_of(item))
         for item in same_name
-        if pending.has(item["slug"], named_repo(item), place_of(item, cycle.repo))
+        if any(
+            one.is_of(named_repo(item), place_of(item, cycle.repo)) for one in pending[item["slug"]]
+        )
     ]
 
 

@@ -10,9 +10,9 @@ from driver.pull_requests.body import Proposed
 from driver.pull_requests.forge import NONE
 from driver.pull_requests.outbox import all_open
 from driver.pull_requests.request import propose_left
+from driver.run_state.event_log import write_proposed
 from driver.scheduler.backlog import ACTOR, Backlog
 from driver.scheduler.context import Cycle
-from state_store.database.events import PULL_REQUEST, wave_stream
 from state_store.documents.errors import ExitCode
 
 
@@ -26,7 +26,7 @@ def requests_left(cycle: Cycle, report: Mapping[str, Any]) -> dict[str, Any]:
     with Backlog.opened(cycle) as backlog:
 
         def record(wave: str, step: Mapping[str, Any]) -> None:
-            backlog.api.append(wave_stream(wave), PULL_REQUEST, dict(step), actor=ACTOR)
+            write_proposed(backlog.api, wave, step, ACTOR)
 
         stop = cycle.options.stop if cycle.options else CancellationToken()
         asked = propose_left(cycle.settings, cycle.state_dir, stop, cycle.progress.say, record)

@@ -10,6 +10,7 @@ from typing import Any
 from driver.backlog.publication_status import Shipped
 from driver.backlog.selection import LEASED_ELSEWHERE, Selection
 from driver.limits.admission import CEILING, HALT, UNAVAILABLE, GateClosedError
+from state_store.database.publications import Publication
 from state_store.documents.errors import ExitCode, TidegateError
 from state_store.documents.item_id import id_of
 
@@ -37,25 +38,24 @@ class WaveResults:
         return tuple(found for slug, found in self.ids.items() if slug not in self.shipped)
 
     def shipment(
-        self, slug: str, location: str | None, entries: Iterable[Mapping[str, Any]]
+        self, slug: str, location: str | None, known: Iterable[Publication]
     ) -> Shipped | None:
-        """The tracker's record of a shipment, None without a commit; `location` is its repository,
-        `entries` are the item's in the journal, which know what an earlier wave published."""
+        """The tracker's record of a shipment, None without a commit; `location` is its repository.
+        The `known` publications say what an earlier wave published."""
         record = self.built.get(slug) or {}
         commit = _text(record.get("commit"))
         if not commit:
             return None
-        known = (entry for entry in entries if entry.get("commit") == commit)
-        mine: Mapping[str, Any] = next(known, {})
+        mine = next((one for one in known if one.has(commit)), None)
         bases = self.report.get("base") or ()
         mine_only = (b for b in bases if len(bases) == 1 or b.get("repo") == location)
         base: Mapping[str, Any] = next(mine_only, {})
         # The base of this wave may already have what an earlier wave published.
         onto = "" if record.get("skipped_from_journal") else _text(base.get("commit"))
         return Shipped(
-            wave=_text(mine.get("waveId")) or _text(self.report.get("wave_id")),
+            wave=mine.wave if mine else _text(self.report.get("wave_id")),
             commit=commit,
-            branch=_text(mine.get("branch")) or _text(self.report.get("branch")),
+            branch=mine.branch if mine else _text(self.report.get("branch")),
             target=_text(base.get("branch")),
             onto=onto,
         )

@@ -93,6 +93,8 @@ def _item_report(item: ItemRun, outcome: ItemOutcome, shipment: Shipment | None)
             item.wave.recorder.shipped(item.key, outcome, shipped, shipment.branch, tip)
         elif item.slug in evicted:
             item.settle(outcome)
+        elif outcome.shipped_as:
+            item.wave.recorder.found(item.key, outcome.shipped_as)
     except LeasedElsewhereError as lost:
         reason = f"{lost}; it also holds commit {shipped}"
         shipped, outcome = None, replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason)

@@ -66,6 +66,7 @@ def _start(item: ItemRun, state: ResumeState) -> ResumePoint | ItemOutcome:
     """The step to start with, or the outcome if nothing is left to do."""
     if (known := published(item, state)) is not None:
         return known
+    item.wave.recorder.given_up(item.key)
     check_prompts(item)
     start = begin_at(item, state)
     if start.work is None:

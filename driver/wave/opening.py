@@ -31,6 +31,7 @@ from state_store.api import StateAPI
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
 from state_store.views.anchors import check_kept
+from state_store.views.publications import import_publications
 from state_store.write_api import STATE_DB_FILENAME
 from tools.settings.load import Settings
 
@@ -160,6 +161,7 @@ def _open_store(request: WaveRequest, state_dir: Path, cleanup: contextlib.ExitS
     api = cleanup.enter_context(StateAPI(state_dir / STATE_DB_FILENAME))
     if request.state_dir is not None:
         check_kept(api.store, request.state_dir)
+        import_publications(api.store, request.state_dir)
     return api
 
 

@@ -15,13 +15,14 @@ from pathlib import Path
 
 from state_store.database.errors import primary_code, translated
 from state_store.database.schema import (
+    VERSION,
     check_ours,
     has_wal,
-    is_older,
     lock_path,
     prepare,
     take_over,
     upgrade,
+    version_of,
 )
 from state_store.documents.errors import CannotRunError
 from state_store.documents.failpoints import active, failpoint
@@ -54,7 +55,7 @@ class Database:
         self._writer: _Held | None = None
         self._lock: LockQueue | None = None
         self._writing_thread: int | None = None
-        self._is_older = False
+        self._version = VERSION
         self._start()
         prepare(path)
         with translated(path):
@@ -64,7 +65,7 @@ class Database:
                 if not check_ours(connection, path):
                     take_over(connection, path)
                     fill(connection)
-        self._is_older = is_older(self.reader())
+        self._version = version_of(self.reader())
 
     def reader(self) -> sqlite3.Connection:
         """This thread's connection; inside `writing` the writer's, which sees its own writes."""
@@ -78,10 +79,11 @@ class Database:
         return mine.connection
 
     @property
-    def is_older(self) -> bool:
-        """True if the file has an older version, which the first write upgrades."""
-        self._is_older = self._is_older and is_older(self.reader())
-        return self._is_older
+    def version(self) -> int:
+        """The version of the file; the first write upgrades an older one."""
+        if self._version < VERSION:
+            self._version = version_of(self.reader())
+        return self._version
 
     @property
     def is_writing(self) -> bool:
@@ -120,7 +122,7 @@ class Database:
                 connection = self._writer.connection
                 self._require_in_place()
                 connection.execute("BEGIN IMMEDIATE")
-                if self._is_older:  # at the first write, so that reading needs no write permission
+                if self._version < VERSION:  # only now: reading needs no permission to write
                     self._upgrade(connection)
             except BaseException:
                 self._lock.__exit__()
@@ -158,7 +160,7 @@ class Database:
                 self._lock.__exit__()
                 self._one_writer.release()
         if good:
-            self._is_older = False
+            self._version = VERSION
         if good and _IS_ARMED:
             self._point("store.after_commit")
 

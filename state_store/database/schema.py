@@ -17,9 +17,10 @@ from state_store.documents.errors import CannotRunError
 from state_store.documents.locks import LockQueue
 
 APPLICATION_ID = 0x54494447  # "TIDG"
-VERSION = 2
+VERSION = 3
+SPEND_SINCE, PUBLICATIONS_SINCE = 2, 3  # the versions that added these tables
 _HEADER_BYTES = 100
-_SPEND = (
+_ADDED = (
     """CREATE TABLE IF NOT EXISTS spend(
         id INTEGER PRIMARY KEY AUTOINCREMENT, stamp TEXT NOT NULL UNIQUE, day TEXT NOT NULL,
         wave TEXT NOT NULL, item TEXT NOT NULL, number INTEGER NOT NULL, phase TEXT NOT NULL,
@@ -33,6 +34,11 @@ _SPEND = (
     "CREATE INDEX IF NOT EXISTS spend_of_kind ON spend(backend, model, phase)",
     "CREATE INDEX IF NOT EXISTS spend_open ON spend(settled) WHERE settled IS NULL",
     "CREATE INDEX IF NOT EXISTS spend_untold ON spend(told) WHERE NOT told",
+    """CREATE TABLE IF NOT EXISTS publications(
+        id INTEGER PRIMARY KEY, tip TEXT NOT NULL, repo TEXT NOT NULL, wave TEXT NOT NULL,
+        branch TEXT NOT NULL, target TEXT, state TEXT NOT NULL, items TEXT NOT NULL,
+        open INTEGER NOT NULL, changed REAL NOT NULL, UNIQUE(tip, repo))""",
+    "CREATE INDEX IF NOT EXISTS publications_open ON publications(open) WHERE open > 0",
     f"PRAGMA user_version = {VERSION}",
 )
 _STATEMENTS = (
@@ -54,7 +60,7 @@ _STATEMENTS = (
         id INTEGER PRIMARY KEY, ts REAL NOT NULL, stream TEXT NOT NULL,
         event_version INTEGER NOT NULL, projection TEXT NOT NULL, checksum TEXT NOT NULL)""",
     f"PRAGMA application_id = {APPLICATION_ID}",
-    *_SPEND,
+    *_ADDED,
 )
 INSERT_EVENT = (
     "INSERT INTO events(ts, actor, stream, type, payload, version, hash) VALUES(?,?,?,?,?,?,?)"
@@ -126,14 +132,14 @@ def check_ours(connection: sqlite3.Connection, path: Path) -> bool:
     return False
 
 
-def is_older(connection: sqlite3.Connection) -> bool:
-    """True if the tables are of an older version."""
-    return _pragma(connection, "user_version") < VERSION
+def version_of(connection: sqlite3.Connection) -> int:
+    """The version of our tables; an older one lacks what later versions added."""
+    return _pragma(connection, "user_version")
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Upgrade tables of an older version, in the open transaction."""
-    for statement in _SPEND:
+    """Add what an older version of ours lacks, in the open transaction."""
+    for statement in _ADDED:
         connection.execute(statement)
 
 

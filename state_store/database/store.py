@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from state_store.database import snapshot_rows
+from state_store.database import kept_items
 from state_store.database.clock import Clock, SystemClock
 from state_store.database.connections import Database
 from state_store.database.errors import DamagedStoreError, StoreBusyError, translated
@@ -25,6 +25,8 @@ from state_store.database.integrity import Head, Problem, compare, examine, head
 from state_store.database.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
 from state_store.database.leases import Lease, LeaseLostError, LeaseRow
 from state_store.database.projections import apply_tracker
+from state_store.database.publications import Publication, PublicationBook
+from state_store.database.schema import PUBLICATIONS_SINCE, SPEND_SINCE
 from state_store.database.spend import SpendBook
 from state_store.database.transaction import (
     ConcurrencyConflict,
@@ -46,6 +48,7 @@ __all__ = [
 
 T = TypeVar("T")
 Note = Callable[[], Path | None]
+Change = Callable[[Transaction], None]
 _FOLDS: Mapping[str, Fold] = {
     TRACKER: Fold(apply_tracker, merges=ITEM_UPDATED, creates=ITEM_CREATED)
 }
@@ -127,13 +130,15 @@ class EventStore:
         leases: Sequence[Lease],
         actor: str = "system",
         note: Note = lambda: None,
+        change: Change = lambda _: None,
     ) -> None:
         """Append (stream, type, payload) events, all or none, if all `leases` are current.
 
         Shares its commit with other threads, which a `transaction` does not. `note` is called
         after the leases were checked and before anything is written; its TidegateError keeps the
         events out. The folder it returns is flushed before the commit, once for all callers that
-        return it. No other process writes meanwhile, so it must be quick. Raises LeaseLostError.
+        return it. `change` adds to the commit what is no event; it raises nothing of ours. No
+        other process writes meanwhile, so both must be quick. Raises LeaseLostError.
         """
         drafts = [(stream, drafted(stream, actor, [(kind, it)])) for stream, kind, it in events]
 
@@ -143,6 +148,7 @@ class EventStore:
             transaction.flush_at_end(note())
             for stream, draft in drafts:
                 transaction.append_drafts(stream, draft, actor, None)
+            change(transaction)
             return 0
 
         self._commits.submit(job)
@@ -201,7 +207,15 @@ class EventStore:
         """Return `look(spend_table)`; `nothing` if the store has no such table yet."""
         with translated(self.path):
             connection = self._database.reader()
-            return nothing if self._database.is_older else look(SpendBook(connection))
+            there = self._database.version >= SPEND_SINCE
+            return look(SpendBook(connection)) if there else nothing
+
+    def publications(self, *, only_open: bool = False) -> tuple[Publication, ...]:
+        """All publications, or those with open items, the oldest first."""
+        with translated(self.path):
+            connection = self._database.reader()
+            there = self._database.version >= PUBLICATIONS_SINCE
+            return PublicationBook(connection).all(only_open=only_open) if there else ()
 
     def lease_row(self, resource: str) -> LeaseRow | None:
         """The newest grant on a resource, even if ended; None if there was none."""
@@ -259,7 +273,7 @@ class EventStore:
 
         Joins an open transaction of this thread.
         """
-        saved = snapshot_rows.encoded(projection)
+        saved = kept_items.snapshot_text(projection)
         with nullcontext(self._open) if self._database.is_writing else self._session as transaction:
             assert transaction
             transaction.put_snapshot(stream, event_version, *saved)
@@ -267,7 +281,7 @@ class EventStore:
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
         """(version, projection, checksum); None if missing, or damaged (with a warning)."""
         with translated(self.path):
-            return snapshot_rows.read(self._database.reader(), stream)
+            return kept_items.read_snapshot(self._database.reader(), stream)
 
     def _start_in_child(self) -> None:
         self._database.start_in_child()

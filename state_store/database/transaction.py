@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from state_store.database import snapshot_rows
 from state_store.database.clock import Instant
 from state_store.database.event_rows import START, decode, encode, row_hash, to_event
-from state_store.database.kept_items import Fold, keep, one
+from state_store.database.kept_items import Fold, keep, one, put_snapshot
 from state_store.database.leases import Lease, LeaseRow, required
+from state_store.database.publications import PublicationBook
 from state_store.database.schema import INSERT_EVENT
 from state_store.database.spend import SpendBook
 from state_store.documents.errors import TidegateError
@@ -145,14 +145,19 @@ class Transaction:
         )  # fmt: skip
 
     def put_snapshot(self, stream: str, event_version: int, text: str, checksum: str) -> None:
-        """Store a projection of `snapshot_rows.encoded`, and delete older snapshots."""
+        """Keep a projection, as `snapshot_text` gives it, in place of older ones."""
         values = (self.now.wall_s, stream, event_version, text, checksum)
-        snapshot_rows.put(self._connection, *values)
+        put_snapshot(self._connection, *values)
 
     @property
     def spend(self) -> SpendBook:
         """The spend table, for changes in this transaction."""
         return SpendBook(self._connection)
+
+    @property
+    def publications(self) -> PublicationBook:
+        """Batches of commits on their way, to be changed within this transaction."""
+        return PublicationBook(self._connection)
 
     def require(self, lease: Lease) -> LeaseRow:
         """Check that `lease` still has the current token; return its row. Raises LeaseLostError."""

@@ -1,8 +1,8 @@
 """The journal: a small JSON file per item, from which a wave resumes without the database.
 
-Entries that must be written together are a list in one file. This module owns the file names and
-the shape of an entry. The reader decides if an entry still fits its item, by the wave, content hash
-and commit in it.
+Earlier versions wrote the entries of one shipment as a list into one file, which is still read.
+This module owns the file names and the shape of an entry. The reader decides whether an entry still
+fits the item it names; the entry carries what that takes (wave, content hash, commit).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +71,10 @@ def staged_entry(
     return StagedFile.of_json(entry_path(state_dir, slug, repo), entry_of(slug, phase, data, repo))
 
 
-def staged_entries(state_dir: Path, name: str, entries: Sequence[Mapping[str, Any]]) -> StagedFile:
-    """Stage entries of `entry_of` in one file named after `name`, to count all or none.
-
-    A later single entry of an item overrides them. Raises CannotRunError.
-    """
-    path = state_dir / FOLDER / f"{_TOGETHER}{safe_slug(name)}.json"
-    return StagedFile.of_json(path, list(entries), indent=None)  # many, and soon superseded
+def lists_of_entries(state_dir: Path) -> dict[Path, list[dict[str, Any]]]:
+    """The entries by file in which an earlier version announced a shipment: all of it or none."""
+    paths = sorted((state_dir / FOLDER).glob(f"{_TOGETHER}*.json"))
+    return {path: found for path in paths if (found := _read_entries(path))}
 
 
 def entry_of(
@@ -107,15 +104,9 @@ def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path
     entries: dict[Key, dict[str, Any]] = {}
     unreadable: list[Path] = []
     for path in sorted(folder / name for name in names if name.endswith(".json")):
-        together = path.name.startswith(_TOGETHER)
-        try:
-            held = read_json(path, _MAX_BYTES_TOGETHER if together else _MAX_BYTES)
-        except BadFileError:
-            held = None
-        found = held if isinstance(held, list) and together else [held]
-        if not found or not all(map(_is_entry, found)):
+        found = _read_entries(path)
+        if not found:
             unreadable.append(path)
-            continue
         for entry in found:
             key = (entry.get("repo"), entry["slug"])
             if key not in entries or entries[key]["timestamp"] <= entry["timestamp"]:
@@ -135,6 +126,17 @@ def entries_about(
     names = dict.fromkeys((repo, path, None))
     found = [entries[name, slug] for name in names if (name, slug) in entries]
     return sorted(found, key=lambda entry: float(entry["timestamp"]), reverse=True)
+
+
+def _read_entries(path: Path) -> list[dict[str, Any]]:
+    """The entries of a file, [] if it has none or one that is no entry."""
+    together = path.name.startswith(_TOGETHER)
+    try:
+        held = read_json(path, _MAX_BYTES_TOGETHER if together else _MAX_BYTES)
+    except BadFileError:
+        return []
+    found = held if isinstance(held, list) and together else [held]
+    return found if all(map(_is_entry, found)) else []
 
 
 def _is_entry(entry: object) -> bool:

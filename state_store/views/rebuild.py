@@ -22,6 +22,7 @@ from state_store.documents.errors import CannotRunError
 from state_store.tracker.file import read_tracker_file
 from state_store.tracker.ingest import ingest_tracker_json
 from state_store.views.anchors import REBUILDS, STORE_REBUILT, Anchor, in_journal, lost
+from state_store.views.publications import import_publications
 
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 ACTOR = "rebuild"
@@ -110,6 +111,7 @@ def rebuild(
         lacking = [e for e in entries.values() if not mendable or _stream(e) in streams]
         for entry in sorted(lacking, key=lambda e: float(e["timestamp"])):
             api.append(_stream(entry), *_event(entry), actor=ACTOR)
+        import_publications(api.store, database.parent, is_lost=True)
         items = ingest_tracker_json(api, tracker, ACTOR) if tracker and tracker.exists() else 0
         done = Rebuilt(aside, len(lacking), items, gone)
         why = list(health.sentences)[:_MOST_REASONS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from state_store.database.schema import VERSION
 from state_store.database.spend import Purpose, Total
 from state_store.database.store import EventStore
 
@@ -51,4 +52,4 @@ def test_the_first_write_makes_it_ours_for_all_who_have_it_open(tmp_path: Path) 
         assert of_wave(writer) == of_wave(reader) == Total(reserved_tokens=5, dispatches=1, open=1)
         reader.append("tracker", "item_created", {"id": "2"})
         assert reader.verify() == ()
-    assert version(path) == 2
+    assert version(path) == VERSION

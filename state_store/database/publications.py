@@ -1,0 +1,156 @@
+"""The publications table: each batch of commits that a run announced, and how far it came.
+
+Works on a connection that is handed in. A row is written before anything is published, so that
+whatever a kill cuts off is found and finished (a transactional outbox). Rows only move forward.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from state_store.database.errors import translated
+from state_store.database.schema import PUBLICATIONS_SINCE, version_of
+
+ANNOUNCED = "announced"
+ON_BRANCH = "on branch"
+PUSHED = "pushed"
+PROPOSED = "proposed"
+MERGED = "merged"
+DROPPED = "dropped"
+STATES = (ANNOUNCED, ON_BRANCH, PUSHED, PROPOSED, MERGED, DROPPED)
+_ENDS = (MERGED, DROPPED)
+OPEN = "open"  # the state of an item whose end is not recorded
+SHIPPED = "shipped"
+_COLUMNS = "tip, repo, wave, branch, target, state, items"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCommit:
+    """An item of a publication: its commit, and `state`, which is OPEN, SHIPPED or DROPPED."""
+
+    slug: str
+    commit: str
+    state: str = OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Commits up to `tip`, to be kept on `branch`; they go onto the branch `target`, None if
+    `branch` itself is what ships. `repo` is the top of their repository, "" if it is unknown."""
+
+    tip: str
+    repo: str
+    wave: str
+    branch: str
+    target: str | None
+    items: tuple[PublishedCommit, ...]
+    state: str = ANNOUNCED
+
+    @property
+    def open_slugs(self) -> frozenset[str]:
+        """The items whose end is not recorded."""
+        return frozenset(one.slug for one in self.items if one.state == OPEN)
+
+    def has(self, commit: str) -> bool:
+        """True if the commit is an item's."""
+        return any(one.commit == commit for one in self.items)
+
+    def is_dropped(self, slug: str) -> bool:
+        """True if the item's commit is not going to be published any more."""
+        return any(one.slug == slug and one.state == DROPPED for one in self.items)
+
+    def is_of(self, *places: str | None) -> bool:
+        """True if the commits are, or may be, of a repository at one of `places`."""
+        return not self.repo or self.repo in places
+
+
+def publications_in(path: Path) -> tuple[Publication, ...]:
+    """All rows of a database, the oldest first, by a look that changes no file. Raises as opening
+    the store would."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with translated(path), closing(sqlite3.connect(uri, uri=True)) as connection:
+        there = version_of(connection) >= PUBLICATIONS_SINCE
+        return PublicationBook(connection).all() if there else ()
+
+
+class PublicationBook:
+    """The rows, within one transaction or for reading only."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def announce(self, new: Publication, now: float) -> None:
+        """Add a row. What earlier rows have open of the same items is dropped."""
+        for slug in new.open_slugs:
+            self.drop(slug, now, new.repo)
+        self._put(new, now)
+
+    def advance(self, tip: str, state: str, now: float) -> None:
+        """Move the publication forward to `state`; a later one stays. An end is one of all its
+        open items, too."""
+        for one in self._found("WHERE tip = ?", tip):
+            if STATES.index(state) > STATES.index(one.state) and one.state not in _ENDS:
+                items = one.items
+                if state in _ENDS:
+                    end = SHIPPED if state == MERGED else DROPPED
+                    items = tuple(replace(i, state=end) if i.state == OPEN else i for i in items)
+                self._put(replace(one, state=state, items=items), now)
+
+    def end(self, commit: str, state: str, now: float) -> None:
+        """The publication that has an item's commit came to its end."""
+        for tip in [one.tip for one in self.all() if one.has(commit)]:
+            self.advance(tip, state, now)
+
+    def mark(self, slug: str, commit: str, now: float, branch: str | None = None) -> None:
+        """An item's commit is shipped, to `branch` if it is not the one that was announced."""
+        for one in self.all(only_open=True):
+            if not one.has(commit):
+                continue
+            items = tuple(
+                replace(i, state=SHIPPED) if (i.slug, i.commit) == (slug, commit) else i
+                for i in one.items
+            )
+            self._put(replace(one, items=items, branch=branch or one.branch), now)
+
+    def drop(self, slug: str, now: float, *places: str | None) -> None:
+        """What is open of an item, of a repository at one of `places`, will not be published: its
+        work is shipped anew, if at all."""
+        for one in self.all(only_open=True):
+            if slug not in one.open_slugs or not one.is_of(*places):
+                continue
+            items = tuple(
+                replace(i, state=DROPPED) if i.slug == slug and i.state == OPEN else i
+                for i in one.items
+            )
+            over = all(i.state == DROPPED for i in items)
+            self._put(replace(one, items=items, state=DROPPED if over else one.state), now)
+
+    def all(self, *, only_open: bool = False) -> tuple[Publication, ...]:
+        """All rows, or those with open items, the oldest first."""
+        return tuple(self._found("WHERE open > 0" if only_open else ""))
+
+    def _put(self, one: Publication, now: float) -> None:
+        items = json.dumps([asdict(item) for item in one.items])
+        row = (one.tip, one.repo, one.wave, one.branch, one.target, one.state, items)
+        self._connection.execute(
+            f"INSERT INTO publications({_COLUMNS}, open, changed) VALUES(?,?,?,?,?,?,?,?,?) "
+            "ON CONFLICT(tip, repo) DO UPDATE SET wave = excluded.wave, branch = excluded.branch, "
+            "target = excluded.target, state = excluded.state, items = excluded.items, "
+            "open = excluded.open, changed = excluded.changed",
+            (*row, len(one.open_slugs), now),
+        )
+
+    def _found(self, where: str, *values: str) -> Iterator[Publication]:
+        query = f"SELECT {_COLUMNS} FROM publications {where} ORDER BY id"
+        rows = self._connection.execute(query, values).fetchall()
+        for tip, repo, wave, branch, target, state, items in rows:
+            try:
+                commits = tuple(PublishedCommit(**item) for item in json.loads(items))
+            except (ValueError, TypeError) as error:  # a flipped bit
+                raise sqlite3.DatabaseError("a row of publications is damaged") from error
+            yield Publication(tip, repo, wave, branch, target, commits, state)

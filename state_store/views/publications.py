@@ -1,0 +1,96 @@
+"""The publications that a state folder knows: the rows of its store, and what only its journal has.
+
+The row is the authority. The journal is read where the store cannot have a row: after the database
+was lost, and in a state folder of an earlier version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from state_store.database.publications import (
+    ANNOUNCED,
+    ON_BRANCH,
+    OPEN,
+    SHIPPED,
+    Publication,
+    PublishedCommit,
+    publications_in,
+)
+from state_store.database.store import EventStore
+from state_store.documents import journal
+from state_store.documents.errors import TidegateError
+from state_store.write_api import STATE_DB_FILENAME
+
+
+def known_publications(state_dir: Path) -> tuple[Publication, ...]:
+    """All publications, the oldest first. Changes nothing and makes no database. Raises
+    CannotRunError for a journal that cannot be listed."""
+    database, is_lost = state_dir / STATE_DB_FILENAME, True
+    rows: tuple[Publication, ...] = ()
+    with suppress(TidegateError):  # what is to be written later says that the store is damaged
+        if database.exists():
+            rows, is_lost = publications_in(database), False
+    return (*rows, *_lacking(state_dir, rows, is_lost=is_lost))
+
+
+def publications_in_journal(state_dir: Path) -> tuple[Publication, ...]:
+    """All that the journal announces, whether or not a row was committed: for programs that also
+    serve a damaged store and change no file of it, and look themselves where the commits are."""
+    return _lacking(state_dir, (), is_lost=True)
+
+
+def import_publications(store: EventStore, state_dir: Path, *, is_lost: bool = False) -> None:
+    """Give the store the rows that only the journal has; `is_lost` if the store is a new one that
+    takes the place of a lost one. Raises CannotRunError."""
+    if _lacking(state_dir, store.publications(), is_lost=is_lost):
+        with store.transaction() as transaction:  # another run may have done the same meanwhile
+            book, now = transaction.publications, transaction.now.wall_s
+            for one in _lacking(state_dir, book.all(), is_lost=is_lost):
+                book.announce(one, now)
+    latest, _ = journal.load_entries(state_dir)
+    for path, entries in journal.lists_of_entries(state_dir).items():
+        if not any(entry in latest.values() for entry in entries):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _lacking(
+    state_dir: Path, rows: Iterable[Publication], *, is_lost: bool
+) -> tuple[Publication, ...]:
+    """The publications of the journal that have no row. An item's entry of its own that announces
+    one counts only with `is_lost`: else its row was not committed, and nothing was published."""
+    entries, _ = journal.load_entries(state_dir)
+    listed = [one for found in journal.lists_of_entries(state_dir).values() for one in found]
+    known = {row.tip for row in rows}
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for entry in entries.values():
+        texts = [entry.get(key) for key in ("tip", "commit", "branch", "waveId")]
+        if not all(isinstance(text, str) and text for text in texts) or entry["tip"] in known:
+            continue
+        is_announced = entry["phase"] == journal.SHIPPING
+        if entry.get("shipped") is True or (is_announced and (is_lost or entry in listed)):
+            found.setdefault((entry["tip"], entry.get("repo") or ""), []).append(entry)
+    return tuple(_of_entries(tip, repo, several) for (tip, repo), several in found.items())
+
+
+def _of_entries(tip: str, repo: str, entries: list[Mapping[str, Any]]) -> Publication:
+    items = tuple(
+        PublishedCommit(
+            entry["slug"], entry["commit"], SHIPPED if entry.get("shipped") is True else OPEN
+        )
+        for entry in entries
+    )
+    targets = (entry.get("target") for entry in entries)
+    return Publication(
+        tip=tip,
+        repo=repo,
+        wave=entries[0]["waveId"],
+        branch=entries[0]["branch"],
+        target=next((target for target in targets if isinstance(target, str)), None),
+        items=items,
+        state=ANNOUNCED if any(one.state == OPEN for one in items) else ON_BRANCH,
+    )
