@@ -207,15 +207,14 @@ class EventStore:
         """Return `look(spend_table)`; `nothing` if the store has no such table yet."""
         with translated(self.path):
             connection = self._database.reader()
-            there = self._database.version >= SPEND_SINCE
-            return look(SpendBook(connection)) if there else nothing
+            has_table = self._database.version >= SPEND_SINCE
+            return look(SpendBook(connection)) if has_table else nothing
 
     def publications(self, *, only_open: bool = False) -> tuple[Publication, ...]:
         """All publications, or those with open items, the oldest first."""
         with translated(self.path):
-            connection = self._database.reader()
-            there = self._database.version >= PUBLICATIONS_SINCE
-            return PublicationBook(connection).all(only_open=only_open) if there else ()
+            book, version = PublicationBook(self._database.reader()), self._database.version
+            return book.all(only_open=only_open) if version >= PUBLICATIONS_SINCE else ()
 
     def lease_row(self, resource: str) -> LeaseRow | None:
         """The newest grant on a resource, even if ended; None if there was none."""
