@@ -1,6 +1,6 @@
-"""Maps the names that callers of the source import from the two programs to their modules.
+"""Maps names of the original project's two programs to our modules.
 
-Both programs look here lazily, so that no command loads what it does not need.
+Both programs look names up lazily, so that a command loads only the modules it needs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ WAVE_SCHEDULER = {
 
 
 def look_up(names: Mapping[str, tuple[str, str]], module: str, name: str) -> Any:
-    """The object behind one of `names`; AttributeError, as of `module`, for any other."""
+    """The object of `name` in `names`. Raises AttributeError for an unknown name."""
     if name not in names:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     home, attribute = names[name]
@@ -78,7 +78,7 @@ def _journal_key_for_item(item: Mapping[str, Any]) -> Key:
 
 
 def _should_skip_from_journal(entry: Mapping[str, Any] | None) -> bool:
-    """Returns False always: an item that was verified once is proven again on today's tree."""
+    """Always False, because a verified item is proven again on the present tree."""
     del entry
     return False
 
@@ -101,7 +101,7 @@ def _validate_file_path(path: str) -> tuple[bool, str]:
 def build_wave_manifest(
     items: Iterable[Mapping[str, Any]], driver: AgentDriver
 ) -> tuple[dict[str, Any], list[str]]:
-    """A manifest of the items, and the ids of those that cannot be in one."""
+    """A manifest of the valid items, and the ids of the invalid items."""
     built: list[dict[str, Any]] = []
     failed: list[str] = []
     for item in items:
@@ -127,7 +127,7 @@ def _check_halt_file(state_dir: str | Path) -> str | None:
 
 
 def _check_cost_ceiling(state_dir: str | Path) -> dict[str, Any]:
-    """The gate's answer. RuntimeError when the gate itself fails."""
+    """The decision of the gate. Raises RuntimeError if the gate fails."""
     answer = cost_ceiling.check(spent=None, period="wave", state_dir=Path(state_dir), trip=False)
     if answer.get("error"):
         raise RuntimeError(str(answer["error"]))
@@ -135,7 +135,7 @@ def _check_cost_ceiling(state_dir: str | Path) -> dict[str, Any]:
 
 
 def _verify_gate_availability() -> bool:
-    """Both gates are plain imports of this module, so they are here when it is."""
+    """Always True, because this module imports both gates."""
     return True
 
 
@@ -146,7 +146,7 @@ def _write_tracker_status_atomic(
     wave_id: str,
     expected_hash: str | None = None,
 ) -> tuple[bool, str | None]:
-    """Set a status and note the wave. `expected_hash` refuses a file that changed since."""
+    """Set a status and the wave. With `expected_hash`, refuses a changed file."""
     wanted = set(map(str, ids))
 
     def change(item: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The command `tidegate`: finds the program of a word and hands it the rest of the line."""
+"""The command `tidegate`: runs the program of a subcommand with the other arguments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Run one wave from a manifest: `run_wave` for callers, and the command line.
+"""Runs one wave of a manifest: the function `run_wave`, and the command line.
 
-The engine is `driver.wave`; this file keeps the source's names and loads nothing that a command
-does not need.
+The engine is `driver.wave`. This module keeps the names of the original project, and loads only the
+modules that a command needs.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def run_wave(
 ) -> dict[str, Any]:
     """Bring every item of `manifest` to a verdict and ship what is verified.
 
-    `git` None ships nothing; `{"expectTopLevel": path}` ships to the branch checked out there;
-    with `"mode": "branch"` to a new wave branch; `"target": branch` names another branch to start
-    from and to ship for. The answer's keys are those of docs/formats.md;
-    bad input is an answer with `aborted` and `error`, never an exception.
+    `git` None ships nothing. `{"expectTopLevel": path}` ships to the branch checked out there, with
+    `"mode": "branch"` to a new wave branch. `"target": branch` names another branch to start from
+    and ship to. docs/formats.md describes the answer. Bad input gives an answer with `aborted` and
+    `error`, never an exception.
     """
     from driver.backends.duck_typed import adapted
     from driver.run_state.plan import Shipping, WaveOptions
@@ -56,7 +56,7 @@ def run_wave(
 
 
 def result_to_report(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The short form of a result, as ledgers read it."""
+    """The short form of a result, for ledgers."""
     from driver.wave import report
 
     return report.result_to_report(result)
@@ -76,9 +76,9 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--manifest", metavar="FILE", help="the items: JSON, see docs/formats.md")
     add("--git", action="store_true", help="ship verified items to a wave branch")
-    add("--resume", action="store_true", help="go on with what an earlier run of it has left")
+    add("--resume", action="store_true", help="resume the work of an earlier run of this wave")
     add("--one-turn", action="store_true", help="no repair rounds")
-    add("--from-phase", metavar="NAME", help="begin there; what stands before is taken as done")
+    add("--from-phase", metavar="NAME", help="start at this phase; earlier phases count as done")
     add("--confirm", action="store_true", help="ask at the terminal before each phase of an item")
     add("--yes", action="store_true", help="ask nothing, also with --confirm")
     add_common(parser)
@@ -86,7 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code."""
+    """The program. Returns the exit code."""
     args = build_parser().parse_args(argv)
     from driver.cli import command_line
 

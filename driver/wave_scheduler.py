@@ -1,6 +1,6 @@
 """Runs one cycle: selects items of a tracker, runs a wave on them, updates the tracker.
 
-The command line and the source's names only; the cycle is in `driver.scheduler.cycle`.
+Only the command line and the original project's names; the cycle is in `driver.scheduler.cycle`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run_wave_scheduler(
     *,
     options: WaveOptions | None = None,
 ) -> dict[str, Any]:
-    """Runs one cycle; returns the report of docs/formats.md, with `success` and `exit_code`."""
+    """Runs one cycle. Returns the report in docs/formats.md, with `success` and `exit_code`."""
     from driver import wave_loop
     from driver.scheduler import cycle
     from driver.scheduler.context import CycleRequest
@@ -64,16 +64,16 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
     add("--max-items", metavar="N", type=int, default=DEFAULT_MAX_ITEMS, help="(default: 5)")
-    add("--only", metavar="SLUG", nargs="+", help="these items and no other, by slug or id")
+    add("--only", metavar="SLUG", nargs="+", help="only these items, by slug or id")
     add("--label", metavar="LABEL", action="append", help="items with this label; may be repeated")
     add("--lane", metavar="LANE", help="items of this lane, such as a team")
-    add("--execute", action="store_true", help="do it; without this flag it is a dry run")
+    add("--execute", action="store_true", help="run the wave; without this flag it is a dry run")
     add_common(parser)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code."""
+    """The program. Returns the exit code."""
     args = build_parser().parse_args(argv)
     from driver import wave_loop
     from driver.cli import command_line

@@ -1,1 +1,1 @@
-"""The operator's instruments: settings, the halt switch, the cost ceiling."""
+"""Programs for the operator, and the settings, budget and ledger."""

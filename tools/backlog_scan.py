@@ -1,6 +1,6 @@
 """Finds open items that own nothing, name missing files, or overlap. Advice only.
 
-The caller supplies the engine's rules for overlaps; the scheduler decides what it refuses.
+The caller supplies the engine's rules for overlaps. The scheduler decides which items it refuses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from state_store.documents.item_status import is_finished
 from state_store.tracker.file import read_tracker_file
 
 Item = Mapping[str, Any]
-# (position of the later item, position of the earlier one, what both write) for each clash.
+# (position of the later item, position of the earlier item, shared path) for each overlap.
 Overlaps = Callable[[Sequence[Item]], Iterable[tuple[int, int, str]]]
 
 MISSING, STALE, OVERLAP = "missing_ownership", "stale_reference", "ownership_overlap"
@@ -41,7 +41,7 @@ def scan(tracker: Path, work_dir: Path, ledger: Path | None, overlaps: Overlaps)
         for item, found in zip(todo, flags, strict=True)
         if found
     ]
-    summary = f"{len(todo)} open items, {len(flagged)} with something to look at"
+    summary = f"{len(todo)} open items, {len(flagged)} of them with flags"
     stats = ledger_stats(ledger) if ledger else {}
     return {"success": True, "items": flagged, "ledger_stats": stats, "summary": summary}
 
@@ -53,14 +53,14 @@ def _flags(item: Item, work_dir: Path) -> list[dict[str, str]]:
         return [{"type": MISSING, "detail": "ownsFiles names no file"}]
     folder = work_dir / str(item.get("workDir") or ".")
     return [
-        {"type": STALE, "detail": f"{entry} is not there, which is fine if the item makes it"}
+        {"type": STALE, "detail": f"{entry} does not exist, which is fine if the item creates it"}
         for entry in owned
         if "\0" not in entry and not (folder / entry).exists()
     ]
 
 
 def ledger_stats(ledger: Path) -> dict[str, int]:
-    """Counts the rows of a ledger, in all and by verdict; empty if it cannot be read."""
+    """Counts the rows of a ledger, in total and by verdict. Empty if it cannot be read."""
     try:
         lines = read_text(ledger).splitlines()
     except InputError:

@@ -1,8 +1,8 @@
 """The token ceiling as a gate for a wave or a day.
 
-Reads the totals of the budget, store and ledger, and writes neither; its one effect is to set the
-halt switch when the ceiling is reached. A gate that cannot find out answers that it is reached.
-The budget reserves room before a dispatch.
+Reads the totals of store and ledger. Its only effect is to set the halt switch if the ceiling is
+reached. If the gate fails, it answers that the ceiling is reached. The budget reserves room before
+a dispatch.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
     """Compare spending with the ceiling of `period` ("wave" or "daily"), in tokens.
 
     `spent` None reads store and ledger: for the last `window_minutes`, else for `wave`, else for
-    this UTC day; a wave without a name has spent nothing yet. Returns `period`, `ceiling` (None
-    is off), `spent`, `exceeded` (spent >= ceiling), `tripped` (the halt is set) and `reason`.
-    If the gate itself fails, `error` is the reason, `exceeded` is True and nothing is tripped.
+    this UTC day. A wave without a name has spent nothing. Returns `period`, `ceiling` (None is
+    off), `spent`, `exceeded` (spent >= ceiling), `tripped` (the halt is set) and `reason`. If the
+    gate itself fails, `error` is the reason, `exceeded` is True and nothing is tripped.
     """
     answer: dict[str, Any] = {"period": period, "ceiling": None, "spent": None}
     try:
@@ -60,7 +60,7 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
         reason = f"no {period} ceiling is set" if ceiling is None else f"{period} ceiling {state}"
         answer |= {"exceeded": exceeded, "tripped": False, "reason": reason}
         if exceeded and trip:
-            if not halt.is_halted(folder):  # the first reason for a halt is the one to keep
+            if not halt.is_halted(folder):  # keep the first reason for a halt
                 halt.halt(reason, folder)
             answer["tripped"] = True
     except Exception as error:  # noqa: BLE001 - after any failure a gate answers "stop"
@@ -71,11 +71,11 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
 
 
 def get_ceiling(config: Mapping[str, Any], period: str) -> int | None:
-    """The ceiling in tokens, None when off. Raises InputError for anything but a whole number."""
+    """The ceiling in tokens; None if off. Raises InputError unless it is a whole number."""
     from tools.settings.kinds import TOKENS
 
     if period not in PERIODS:
-        raise InputError(f"{period!r} is no period; use one of {', '.join(PERIODS)}")
+        raise InputError(f"{period!r} is not a period; use one of {', '.join(PERIODS)}")
     limits = config.get("limits")
     if not isinstance(limits, Mapping | None):
         raise InputError("limits must be a table of limits")
@@ -88,7 +88,7 @@ def get_ceiling(config: Mapping[str, Any], period: str) -> int | None:
 
 
 def load_config(loaded: Settings | None = None) -> dict[str, Any]:
-    """`state_root` and `limits` as `check` takes them, from `loaded` or the settings found here."""
+    """`state_root` and `limits` for `check`, from `loaded` or from the settings of this folder."""
     from tools.settings import load as settings
 
     found = settings.load() if loaded is None else loaded
@@ -102,9 +102,9 @@ def read_ledger_total_tokens(
     since: datetime | None = None,
     wave: str | int | None = None,
 ) -> int:
-    """Tokens in and out of the ledger's rows, archived ones too, from `since` on and of `wave`.
+    """Tokens in and out of the ledger's rows, with archives, from `since` on and of `wave`.
 
-    No ledger is 0. Raises InputError for a ledger that cannot be read to its last row.
+    0 without a ledger. Raises InputError for an unreadable ledger.
     """
     from tools.ledger.rows import all_rows
 
@@ -174,7 +174,7 @@ def _number(text: str) -> float:
 
 
 def _spent(folder: Path, period: str, minutes: float | None, wave: str | int | None) -> int:
-    """The tokens of store and ledger; the wave or window that is named comes before the day."""
+    """The tokens of store and ledger, for the named wave or window, or else for the day."""
     from tools.budget import budget
 
     since = None

@@ -1,7 +1,7 @@
-"""Projects spending: the rate of the last minutes, and when it will reach the ceiling.
+"""Projects spending from the rate of the last minutes, and the time until the ceiling.
 
-Reads the ledger; its one effect is an alert for people, once for each wave at 70 and at 90 percent.
-Stops nothing: the budget does that.
+Reads the ledger. Its only effect is an alert for people, once for each wave at 70 and at 90
+percent. The budget stops waves, not this program.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def project(
     wave: str | int | None = None,
     state_dir: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Project the tokens spent at the end of the horizon if the rate of the window goes on.
+    """Project the tokens at the end of the horizon, at the rate of the window.
 
-    `current` is the spending of `wave`, or of the window where no row has that wave; `ceiling`
-    None is that of the settings. `by_role` divides the window by kind of agent. Raises InputError
-    for a bad window, limit or ledger.
+    `current` is the spending of `wave`, or of the window if no row has that wave. `ceiling` None
+    means the ceiling in the settings. `by_role` divides the window by kind of agent. Raises
+    InputError for a bad window, limit or ledger.
     """
     from collections import Counter
 
@@ -96,8 +96,8 @@ def check_and_alert(
     *,
     state_dir: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Alert once for each wave at 70 and at 90 percent of its ceiling; `alert_level` is the higher
-    one that is reached, None below. Raises ValueError if no wave is named."""
+    """Alert once for each wave at 70 and at 90 percent of its ceiling. `alert_level` is the higher
+    level reached, or None. Raises ValueError if no wave is named."""
     from tools.fleet_ledger import now
     from tools.settings import load as settings
 
@@ -120,17 +120,17 @@ def check_and_alert(
 
 
 def get_state_dir(config: Mapping[str, Any] | None = None) -> Path:
-    """The state folder as the runs find it."""
+    """The state folder, found as runs find it."""
     return halt.resolve_state_dir(config)
 
 
 def get_ceiling(config: Mapping[str, Any]) -> int | None:
-    """The ceiling of a wave in tokens, None when off. Raises InputError for a bad one."""
+    """The ceiling of a wave in tokens; None if off. Raises InputError for an invalid ceiling."""
     return cost_ceiling.get_ceiling(config, "wave")
 
 
 def get_horizon_minutes(config: Mapping[str, Any]) -> float:
-    """The usual minutes of a wave. Raises InputError for anything but a number above 0."""
+    """The usual minutes of a wave. Raises InputError unless it is a number above 0."""
     limits = config.get("limits") or {}
     minutes = limits.get("wave_duration_minutes", HORIZON_MINUTES)
     if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not minutes > 0:
@@ -152,19 +152,19 @@ def filter_ledger_by_window(rows: Iterable[Row], window_minutes: float) -> list[
 
 
 def get_alert_flag_path(state_dir: str | Path, threshold: int, wave: str | int) -> Path:
-    """The file that marks this alert as given."""
+    """The file that marks this alert as sent."""
     from state_store.documents.journal import safe_slug
 
     return Path(state_dir) / f".cost-alert-{threshold}-w{safe_slug(str(wave))}"
 
 
 def check_alert_already_fired(state_dir: str | Path, threshold: int, wave: str | int) -> bool:
-    """True if the alert was given."""
+    """True if the alert was sent."""
     return get_alert_flag_path(state_dir, threshold, wave).exists()
 
 
 def mark_alert_fired(state_dir: str | Path, threshold: int, wave: str | int) -> None:
-    """Mark the alert as given. Raises CannotRunError."""
+    """Mark the alert as sent. Raises CannotRunError."""
     from state_store.documents.files import write_text_atomic
     from tools.fleet_ledger import now
 
@@ -172,7 +172,7 @@ def mark_alert_fired(state_dir: str | Path, threshold: int, wave: str | int) -> 
 
 
 def append_alert_log(state_dir: str | Path, line: str) -> bool:
-    """Add a line to the log of alerts; False when that cannot be done."""
+    """Add a line to the log of alerts; False if that fails."""
     path = Path(state_dir) / ALERTS
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Says if a wave can run here: checks the machine, its folders and every configured backend.
+"""Checks if a wave can run here: the machine, its folders and every configured backend.
 
-The command line only; the checks are in `driver.diagnostics` and each backend's `examine`. Spends
-no token. Exit code 0 when nothing failed, 4 otherwise.
+Only the command line; the checks are in `driver.diagnostics` and each backend's `examine`. Spends
+no token. Exit code 0 if nothing failed, else 4.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 def build_parser() -> argparse.ArgumentParser:
     from driver.cli.flags import Parser
 
-    parser = Parser(prog="doctor.py", description="Say whether a wave can run here.")
+    parser = Parser(prog="doctor.py", description="Check if a wave can run here.")
     parser.add_shared("--repo", "--state-dir", "--config", "--json")
-    parser.add_argument(
-        "--network", action="store_true", help="also ask the git remote whether it answers"
-    )
+    parser.add_argument("--network", action="store_true", help="also contact the git remote")
     return parser
 
 

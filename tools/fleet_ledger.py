@@ -1,4 +1,4 @@
-"""The ledger of outcomes: a table for people, one row for each dispatch, in <state>/ledger.
+"""The ledger of outcomes: a table for people in <state>/ledger, a row per dispatch.
 
 Its public functions and command line; `tools.ledger` reads and writes the rows. Reading creates no
 file and changes no environment.
@@ -27,7 +27,7 @@ HARVEST = ".fleet-ledger-harvest.json"
 
 
 def get_ledger_paths(state_dir: str | Path | None = None) -> tuple[Path, Path, Path]:
-    """The ledger, the file that lists harvested transcripts, and their folder; creates nothing."""
+    """The paths of the ledger, of the list of harvested transcripts, and of their folder."""
     from tools.ledger.rows import LEDGER
 
     ledger = _folder(state_dir) / LEDGER
@@ -35,7 +35,7 @@ def get_ledger_paths(state_dir: str | Path | None = None) -> tuple[Path, Path, P
 
 
 def ensure_ledger_header(state_dir: str | Path | None = None) -> None:
-    """Create the ledger, with its header and no row, if there is none."""
+    """Create an empty ledger with a header, if there is none."""
     from tools.ledger import writer as ledger_writer
 
     ledger_writer.ensure_header(_folder(state_dir))
@@ -55,10 +55,10 @@ def append_ledger_line(  # noqa: PLR0913, PLR0917 - the columns, which callers g
     state_dir: str | Path | None = None,
     once: bool = False,
 ) -> bool:
-    """Add a row. With `once`, returns False instead if a row has its time, phase and wave.
+    """Add a row. With `once`, returns False if a row has the same time, phase and wave.
 
-    Raises InputError for values that make no row: a time that is not ISO 8601, a `|` or a line
-    break, another verdict than OK, FAILED, EMPTY, HUNG, a number below 0.
+    Raises InputError for invalid values: a time that is not ISO 8601, a `|` or a line break, a
+    verdict other than OK, FAILED, EMPTY, HUNG, a number below 0.
     """
     from tools.ledger import writer as ledger_writer
     from tools.ledger.rows import PHASE_CHARACTERS
@@ -81,8 +81,8 @@ def append_ledger_line(  # noqa: PLR0913, PLR0917 - the columns, which callers g
 def parse_ledger_rows(
     state_dir: str | Path | None = None, *, archived: bool = False
 ) -> list[dict[str, Any]]:
-    """The rows of the ledger, with `archived` of its archives too, as dicts by column; `wave` is a
-    number where it is one, None where there is none. Raises InputError."""
+    """The rows of the ledger as dicts by column, with `archived` also those of its archives. `wave`
+    is a number if possible, None if missing. Raises InputError."""
     from tools.ledger.rows import LEDGER, all_rows, as_dict, rows_in
 
     folder = _folder(state_dir)
@@ -100,15 +100,15 @@ def append_wave(
 ) -> tuple[bool, str]:
     """Add a wave's tokens of one phase from its report; returns (success, message).
 
-    Adds nothing for a report whose dispatches are in the ledger one by one (`tokens.ledgered`), nor
-    if a row has this time, phase and wave.
+    Adds nothing if the report's dispatches are already in the ledger (`tokens.ledgered`), or if a
+    row has this time, phase and wave.
     """
     from state_store.documents.files import read_json
 
     try:
         report = read_json(Path(report_file))
         if not isinstance(report, dict):
-            raise InputError(f"{report_file} is no report of a wave")
+            raise InputError(f"{report_file} is not the report of a wave")
         report = report.get("wave") or report  # a cycle's report has the wave's in it
         used = report.get("tokens") or {}
         if used.get("ledgered"):
@@ -126,9 +126,9 @@ def append_wave(
 
 
 def rotate(state_dir: str | Path | None = None) -> Path | None:
-    """Move the older half of a ledger of more than 200 rows into an archive; returns its path.
+    """Move the older half of a ledger of more than 200 rows into an archive; returns the archive.
 
-    The header stays, and so do totals, because sums read the archives too.
+    Totals do not change, because sums read the archives too.
     """
     from tools.ledger import writer as ledger_writer
 
@@ -146,8 +146,8 @@ def summary(fmt: str = "text", state_dir: str | Path | None = None) -> str:
 
 
 def harvest(root: str | Path | None = None, state_dir: str | Path | None = None) -> int:
-    """Add a row for each transcript of an agent below `root` (AESOP_TEMP_ROOT) that has none yet;
-    returns how many. Raises InputError without a root."""
+    """Add a row for each new agent transcript below `root` (AESOP_TEMP_ROOT); returns their number.
+    Raises InputError without a root."""
     from tools.ledger import transcripts
 
     folder = _folder(state_dir)
@@ -181,7 +181,7 @@ def load_harvest_state(state_dir: str | Path | None = None) -> tuple[set[str], s
 def save_harvest_state(
     seen: set[str], ts: str | None = None, *, state_dir: str | Path | None = None
 ) -> None:
-    """Write down the names of the harvested transcripts."""
+    """Store the names of the harvested transcripts."""
     from state_store.documents.files import write_json_atomic
 
     _, path, _ = get_ledger_paths(state_dir)
@@ -189,7 +189,7 @@ def save_harvest_state(
 
 
 def now() -> str:
-    """The present time as the ledger writes it."""
+    """The present time in the ledger's format."""
     from datetime import UTC, datetime
 
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -216,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wave.add_argument("--phase", required=True, choices=PHASES)
     commands.add_parser("harvest", help="add a row for each transcript that has none")
     commands.add_parser("rotate", help="archive the older half of a long ledger")
-    commands.add_parser("summary", help="what was spent").add_argument(
+    commands.add_parser("summary", help="print the totals").add_argument(
         "--json", action="store_true"
     )
     return program(parser, _run, argv)

@@ -1,6 +1,6 @@
-"""Removes what finished and dead runs left, if nothing is lost by that.
+"""Removes files of finished and dead runs that nobody needs.
 
-The command line only; `driver.maintenance.reclaim` decides what may go.
+Only the command line; `driver.maintenance.reclaim` decides which files may go.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="gc.py", description="Remove what finished and dead runs left.")
     add = parser.add_argument
     parser.add_shared("--repo", "--state-dir", "--config", "--json")
-    add("--dry-run", action="store_true", help="say what would be done and do nothing")
+    add("--dry-run", action="store_true", help="only print the plan")
     add(
         "--older-than",
         metavar="DAYS",
@@ -37,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code: 1 when something that could go is still there."""
+    """The program. Returns exit code 1 if a removal failed."""
     from tools.program import program
 
     return program(build_parser(), _run, argv)

@@ -1,7 +1,6 @@
 """The kill switch: a file whose existence stops every run that uses the state folder.
 
-Anything at its path is a halt, and so is an error that keeps this module from looking. The engine
-ends running work.
+Any file at its path is a halt, and so is an error when reading it. The engine ends running work.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _MAX_BYTES = 2**16
 
 
 def halt(reason: str, state_dir: str | Path | None = None) -> dict[str, Any]:
-    """Stop every run of this state folder; returns the later result of `get_halt_info`.
+    """Stop every run of this state folder; returns the new `get_halt_info`.
 
-    Raises CannotRunError when the switch could not be set, InputError for an empty reason.
+    Raises CannotRunError if the switch cannot be set, InputError for an empty reason.
     """
     from datetime import UTC, datetime
 
@@ -46,25 +45,25 @@ def halt(reason: str, state_dir: str | Path | None = None) -> dict[str, Any]:
 
 
 def is_halted(state_dir: str | Path | None = None) -> bool:
-    """True if the file exists in any form, or if that cannot be found out."""
+    """True if the file exists in any form, or if this is unknown."""
     return _lies_there(_halt_path(state_dir), otherwise=True)
 
 
 def get_halt_info(state_dir: str | Path | None = None) -> dict[str, Any] | None:
-    """None when not halted, else `reason` (always a readable text) and `timestamp` (or None)."""
+    """None if not halted, else `reason` (always a readable text) and `timestamp` (or None)."""
     path = _halt_path(state_dir)
     return _info(path) if _lies_there(path, otherwise=True) else None
 
 
 def clear_halt(state_dir: str | Path | None = None) -> bool:
-    """End the halt; False when there was none. Raises CannotRunError when it cannot be ended."""
+    """End the halt; False if there was none. Raises CannotRunError if that fails."""
     from state_store.documents.files import remove_whatever
 
     return remove_whatever(_halt_path(state_dir))
 
 
 def load_config() -> dict[str, Any]:
-    """The `state_root` of the config that is found from the current folder."""
+    """The `state_root` of the config of the current folder."""
     from tools.settings import load as settings
 
     return {"state_root": str(settings.resolve_state_dir())}
@@ -87,10 +86,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from tools.program import program
 
-    parser = argparse.ArgumentParser(prog="halt", description="Stop all runs, or let them go on.")
+    parser = argparse.ArgumentParser(prog="halt", description="Stop all runs, or allow them again.")
     parser.add_argument("action", nargs="?", choices=("set",), help="set the halt")
     parser.add_argument("reason", nargs="?", help="the reason, shown by every halted run")
-    parser.add_argument("--status", action="store_true", help="exit 1 when halted, 0 when not")
+    parser.add_argument("--status", action="store_true", help="exit 1 if halted, 0 if not")
     parser.add_argument("--clear", action="store_true", help="end the halt")
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
     return program(parser, _run, argv)
@@ -145,7 +144,7 @@ def _info(path: Path) -> dict[str, Any]:
 
 
 def _by_hand(path: Path) -> str:
-    """The reason in a file that a person made with `touch` or `echo`; "" where it is no text."""
+    """The reason in a file that a person made with `touch` or `echo`; "" if it is not a text."""
     from state_store.documents.files import BadFileError, read_text
 
     try:

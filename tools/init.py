@@ -1,6 +1,6 @@
-"""Makes the files that a project starts with: settings, a backlog, a workflow on request.
+"""Creates the first files of a project: settings, a backlog, a workflow on request.
 
-The command line only; `tools.starter` writes the files and overwrites none.
+Only the command line; `tools.starter` writes the files and overwrites none.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ KINDS = ("github", "gitlab", "cron", "systemd")
 def build_parser() -> argparse.ArgumentParser:
     from driver.cli.flags import Parser
 
-    parser = Parser(prog="init.py", description="Make what a project needs to start.")
+    parser = Parser(prog="init.py", description="Create the files that a project needs.")
     add = parser.add_argument
     parser.add_shared("--repo", "--state-dir")
-    add("--workflow", choices=KINDS, action="append", help="also make what runs it every night")
+    add("--workflow", choices=KINDS, action="append", help="also create a nightly workflow")
     add("--gitignore", action="store_true", help="ignore the state folder for everybody")
     return parser
 
@@ -45,7 +45,7 @@ def _run(args: argparse.Namespace) -> int:
     for step in _steps(args):
         print(safe_line(str(step)), flush=True)
     run = Path(__file__).resolve().parents[1] / "driver" / "wave_scheduler.py"
-    print("next: write items into the tracker, make one todo, and look what would be done:")
+    print("next: write items into the tracker, set an item to todo, and look at the plan:")
     print("  " + typed(Path(sys.executable).name, run))
     return 0
 
@@ -68,7 +68,7 @@ def _steps(args: argparse.Namespace) -> Iterator[Step]:
     pyproject = repo.top / "pyproject.toml"
     tables = tomllib.loads(pyproject.read_text("utf-8")) if pyproject.is_file() else {}
     if "tidegate" in tables.get("tool", {}):
-        note = "[tool.tidegate] in it holds the settings"
+        note = "its [tool.tidegate] has the settings"
         yield starter.Step(pyproject, made=False, note=note)
     else:
         yield starter.place(repo.top / "tidegate.toml", starter.CONFIG)

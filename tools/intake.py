@@ -1,6 +1,6 @@
-"""Brings work from GitHub issues, Markdown files or a CSV file into the tracker, each item once.
+"""Imports work from GitHub issues, Markdown files or a CSV file into the tracker, each item once.
 
-The command line only: `tools.importers` reads the files and merges the items into the tracker.
+Only the command line; `tools.importers` reads the files and merges the items into the tracker.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ KINDS = ("github", "markdown", "csv")
 def build_parser() -> argparse.ArgumentParser:
     from driver.cli.flags import Parser
 
-    parser = Parser(prog="intake.py", description="Bring work from elsewhere into the tracker.")
+    parser = Parser(prog="intake.py", description="Import work of other systems into the tracker.")
     add = parser.add_argument
-    add("kind", choices=KINDS, help="what the work is described in")
+    add("kind", choices=KINDS, help="the format of the work")
     add("path", metavar="PATH", help="JSON of gh issue list, a folder of Markdown, a CSV file; -")
     add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
     parser.add_shared("--state-dir", "--json")
-    add("--todo", action="store_true", help="what can be run is to do, not only proposed")
-    add("--dry-run", action="store_true", help="say what would be done and do nothing")
+    add("--todo", action="store_true", help="set runnable items to todo, not only to proposed")
+    add("--dry-run", action="store_true", help="only print the plan")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code: 1 when something could not be converted."""
+    """The program. Returns exit code 1 if a conversion failed."""
     from tools.program import program
 
     return program(build_parser(), _run, argv)

@@ -1,7 +1,7 @@
 """Writes the orchestrator's activity to `<state>/orchestrator-status.json`.
 
-For people and scripts that drive waves by hand; `ReadAPI` tells if the file is fresh. The
-scheduler's own phases are events in the store instead.
+For people and scripts that drive waves by hand. `ReadAPI` checks if the file is fresh. The
+scheduler's phases are events in the store instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def set_status(
 ) -> dict[str, Any]:
     """Write the status and return it: id, role, parent_id, activity, phase, updated_at.
 
-    Raises InputError for an empty activity or phase, CannotRunError when it cannot be written.
+    Raises InputError for an empty activity or phase, CannotRunError if it cannot be written.
     """
     from datetime import UTC, datetime
 
@@ -54,7 +54,7 @@ def set_status(
 
 
 def clear_status(state_dir: str | Path | None = None) -> bool:
-    """Remove the status; False when there was none. Raises CannotRunError when it stays."""
+    """Remove the status; False if there was none. Raises CannotRunError if that fails."""
     from state_store.documents.files import remove_file
 
     return remove_file(_path(state_dir))
@@ -64,11 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     import argparse
 
     parser = argparse.ArgumentParser(
-        prog="orchestrator_status", description="Say what the orchestrator is doing."
+        prog="orchestrator_status", description="Record the orchestrator's activity."
     )
     actions = parser.add_subparsers(dest="action", required=True)
     setting = actions.add_parser("set", help="write the status")
-    setting.add_argument("--activity", required=True, help="what is being done")
+    setting.add_argument("--activity", required=True, help="the present activity")
     setting.add_argument("--phase", required=True, help="the phase it belongs to")
     setting.add_argument("--id", default="main", help="whose status it is (default: main)")
     setting.add_argument("--role", default="orchestrator", help="(default: orchestrator)")

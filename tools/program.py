@@ -1,4 +1,4 @@
-"""The frame of every program: parse, run, report an error in one sentence, return the exit code."""
+"""Runs a program: parses its flags, reports errors in one sentence, returns the exit code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def exit_code(name: str, work: Callable[[], int]) -> int:
         try:
             return flushed(work)
         except FileNotFoundError:
-            require_current_folder()  # the likely cause, which Python's own error does not name
+            require_current_folder()  # the likely cause, which Python's error does not name
             raise
         except PermissionError as error:
             why = "may not be used by this user: allow it, or be its owner"
@@ -60,16 +60,16 @@ def flushed(work: Callable[[], int]) -> int:
 
 
 def silence_stdout() -> None:
-    """Keeps the interpreter from complaining when it flushes a closed stdout at its end."""
+    """Keeps the interpreter from printing an error about a closed stdout at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def require_current_folder() -> None:
-    """Raise CannotRunError if the current folder was removed; relative paths count from it."""
+    """Raise CannotRunError if the current folder was removed, because relative paths need it."""
     try:
         Path.cwd()
     except FileNotFoundError as error:
-        raise CannotRunError("the current folder is gone; go into one that is there") from error
+        raise CannotRunError("the current folder was removed; change to another folder") from error
 
 
 def show(document: Any, lines: Iterable[object], *, as_json: bool) -> None:
@@ -81,7 +81,7 @@ def show(document: Any, lines: Iterable[object], *, as_json: bool) -> None:
 
 
 def show_each(steps: Iterable[T], *, as_json: bool) -> list[T]:
-    """Prints each step when it comes, unless a JSON document of all follows; returns all steps."""
+    """Prints each step as it comes, unless a JSON document follows. Returns all steps."""
     done = []
     for step in steps:
         done.append(step)

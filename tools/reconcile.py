@@ -1,7 +1,6 @@
-"""Compares the phase in STATE.md with the store's, or two stores, and mends a difference.
+"""Compares the phase in STATE.md with the store's, or two stores, and resolves differences.
 
-A comparison changes nothing and makes no database. `state_store.views.phase` and
-`state_store.views.reconcile` decide.
+A comparison changes nothing. `state_store.views.phase` and `state_store.views.reconcile` decide.
 """
 
 from __future__ import annotations
@@ -51,19 +50,20 @@ _WHY_NOT = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line: exit 0 together, 1 apart, 2 a file that is missing or wrong."""
+    """The program. Exit code 0: equal, 1: different, 2: a missing or wrong file."""
     import argparse
 
     parser = argparse.ArgumentParser(
-        prog="reconcile", description="Compare the phase in STATE.md with the store's, or mend it."
+        prog="reconcile",
+        description="Compare the phase in STATE.md with the store's, or set it.",
     )
     add = parser.add_argument
     add("--state-md", metavar="FILE", default="STATE.md", help="(default: STATE.md)")
     add("--db", metavar="FILE", help="the database (default: the state folder's)")
     add("--state-dir", metavar="DIR", help="the state folder (default: as the runs find it)")
-    add("--resolve", action="store_true", help="write the phase that counts to the other side")
-    add("--authority", choices=(GIT, STORE), default=GIT, help="whose counts (default: git)")
-    add("--merge", metavar="DB", help="instead: take over what only this other database has")
+    add("--resolve", action="store_true", help="write the authority's phase to the other side")
+    add("--authority", choices=(GIT, STORE), default=GIT, help="side that counts (default: git)")
+    add("--merge", metavar="DB", help="instead: adopt the events that only this other database has")
     add("--json", action="store_true", help="answer in JSON")
     return program(parser, _act, argv)
 

@@ -1,6 +1,6 @@
 """Lists the work of failed, killed and unshipped items and restores it as a branch or a patch.
 
-The command line only; the work is in `driver.maintenance.leftovers` and `restore`.
+Only the command line; the work is in `driver.maintenance.leftovers` and `restore`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 def build_parser() -> argparse.ArgumentParser:
     from driver.cli.flags import Parser
 
-    parser = Parser(prog="recover.py", description="Bring back work that was not shipped.")
+    parser = Parser(prog="recover.py", description="Restore work that was not shipped.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|restore")
-    listing = verbs.add_parser("list", help="what there is, the newest first")
-    listing.add_argument("--all", action="store_true", help="what was shipped since, too")
-    show = verbs.add_parser("show", help="one of them, with its patch")
-    restore = verbs.add_parser("restore", help="make a branch of it, or write the patch out")
+    listing = verbs.add_parser("list", help="list saved work, the newest first")
+    listing.add_argument("--all", action="store_true", help="also work that was shipped since")
+    show = verbs.add_parser("show", help="show saved work with its patch")
+    restore = verbs.add_parser("restore", help="create a branch of it, or write its patch")
     for verb in (show, restore):
         verb.add_argument(
-            "name", metavar="WAVE/ITEM", help="as list names it; WAVE may be cut short"
+            "name", metavar="WAVE/ITEM", help="the name in the list; a prefix of WAVE is enough"
         )
     for verb in (listing, show, restore):
-        where = "the repository (default: the one the work names)"
+        where = "the repository (default: that of the work)"
         verb.add_argument("--repo", metavar="DIR", help=where)
         verb.add_shared("--state-dir", "--json")
     way = restore.add_mutually_exclusive_group()
@@ -59,7 +59,7 @@ def _run(args: argparse.Namespace) -> int:
     found = leftovers(existing_state(place), place.settings.environ)
     if args.verb == "list":
         listed = [one for one in found if args.all or not one.shipped_since]
-        overview = map(_line, listed) if listed else ["nothing is left over"]
+        overview = map(_line, listed) if listed else ["no saved work"]
         show([one.to_json() for one in listed], overview, as_json=args.json)
         return 0
     one = find(found, args.name)

@@ -1,7 +1,7 @@
-"""Proves a shipped commit again in a new checkout and compares with its receipt.
+"""Proves a shipped commit again in a new checkout, and compares the result with its receipt.
 
-The command line only; the work is `driver.maintenance.reproduce`. Exit code 0 when all is as it
-was, 1 when something differs, 2 when there is no such commit, 4 when the test cannot run here.
+Only the command line; the work is in `driver.maintenance.reproduce`. Exit code 0: same result, 1: a
+difference, 2: no such commit, 4: the test cannot run here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="reproduce.py", description="Prove a shipped commit again.")
     add = parser.add_argument
-    add("wave", metavar="WAVE", help="the wave's id, or how it begins")
+    add("wave", metavar="WAVE", help="the wave's id, or a prefix of it")
     add("item", metavar="ITEM", help="the item's slug or id")
     parser.add_shared("--repo", "--config", "--state-dir", "--json")
     return parser
@@ -43,7 +43,7 @@ def _run(args: argparse.Namespace) -> int:
 
     place = surroundings(args.repo, args.state_dir, args.config)
     if place.repository is None:
-        raise InputError("this is no repository: name the one that was shipped to with --repo")
+        raise InputError("this folder is in no repository: name the repository with --repo")
     shipped = find(place.repository, place.settings, args.wave, args.item)
     done = reproduce(shipped, place.repository, place.settings)
     now, commit = done.now, shipped.commit[:12]

@@ -1,6 +1,6 @@
 """Looks for secrets in staged content, a range of commits, all history, or files.
 
-The command line, and the names that callers import. The rules are in `tools.secrets.rules`;
+The command line and the public functions. The rules are in `tools.secrets.rules`.
 `driver.git.stored_blobs` reads content from git.
 """
 
@@ -62,14 +62,14 @@ CLEAN, FOUND, UNREADABLE = 0, 1, 2
 
 
 def scan_file(path: str | Path) -> list[Match]:
-    """The secrets in one file. Raises ScanError when it cannot be read."""
+    """The secrets in a file. Raises ScanError if it cannot be read."""
     return scan_blob(str(path), _read(Path(path)))
 
 
 def scan_paths(paths: Iterable[str | Path]) -> list[tuple[str, int, str, str, bool]]:
     """(path, line, rule, match, is_fatal) of every secret in files and below folders.
 
-    Raises ScanError for the first that cannot be read.
+    Raises ScanError for the first unreadable file.
     """
     return [(str(file), *match) for file in _files(paths) for match in scan_file(file)]
 
@@ -99,7 +99,7 @@ def get_git_blob(repo: str | Path, ref: str) -> bytes:
 
 
 def is_binary_file(path: str | Path) -> bool:
-    """Returns True for a file that is no text. Raises ScanError if it cannot be read."""
+    """Returns True if the file is not a text. Raises ScanError if it cannot be read."""
     return is_binary(_read(Path(path)))
 
 
@@ -110,17 +110,16 @@ def build_parser() -> argparse.ArgumentParser:
         prog="secret_scan.py", description="Look for secrets before they are published."
     )
     add = parser.add_argument
-    add("paths", metavar="PATH", nargs="*", help="files, and folders with all below them")
-    add("--staged", action="store_true", help="what the next commit would add")
-    add("--range", metavar="A..B", help="all that these commits brought")
-    add("--history", action="store_true", help="all that any branch or tag leads to")
+    add("paths", metavar="PATH", nargs="*", help="files, and folders with all their files")
+    add("--staged", action="store_true", help="the content of the next commit")
+    add("--range", metavar="A..B", help="all content that these commits added")
+    add("--history", action="store_true", help="all content of all branches and tags")
     add("--repo", metavar="DIR", default=".", help="the repository (default: the one you are in)")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code: 1 for secrets or when git cannot tell, 2 when a file
-    cannot be read."""
+    """The program. Returns exit code 1 for secrets or an error of git, 2 for an unreadable file."""
     from tools.program import program
 
     parser = build_parser()
@@ -160,7 +159,7 @@ def _report_git(asked: argparse.Namespace) -> int:
 
 
 def _placed(shelf: StoredBlobs, held: StoredBlob) -> str:
-    """Returns `path@commit` for content that may be gone from the working copy."""
+    """Returns `path@commit`, because the content may be missing in the working copy."""
     commit = _asked(lambda: [shelf.commit_with(held.blob)])[0]
     return f"{held.path}@{commit}" if commit else held.path
 
@@ -229,7 +228,7 @@ def _shelf(repo: str | Path) -> StoredBlobs:
 
 
 def _contents(shelf: StoredBlobs, held: Sequence[StoredBlob]) -> Iterator[tuple[StoredBlob, bytes]]:
-    """Yields each content; like `_asked`, but one at a time: all may not fit in memory."""
+    """Yields each content, one at a time, because all may not fit in memory."""
     from state_store.documents.errors import TidegateError
 
     try:
@@ -249,7 +248,7 @@ def _asked(ask: Callable[[], list[T]]) -> list[T]:
 
 def _check_range(commits: str) -> None:
     if ".." not in commits or commits.startswith("-"):
-        raise GitScanError(f"{commits!r} is no range of commits: name one as A..B")
+        raise GitScanError(f"{commits!r} is not a range of commits: write it as A..B")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the files that a project starts with; never overwrites a file."""
+"""Writes the first files of a project, and never overwrites a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from state_store.documents.errors import CannotRunError
 
 CI_TEMPLATES = Path(__file__).resolve().parent / "ci_templates"
-# Each file of a workflow goes into the repository, or next to the state if it is a machine's.
+# The files of a workflow go into the repository, or next to the state for a machine's workflow.
 REPOSITORY, STATE = "repository", "state"
 WORKFLOWS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "github": (("github.yml", REPOSITORY, ".github/workflows/tidegate.yml"),),
@@ -62,7 +62,7 @@ _EXAMPLE = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A file that was made, or kept because it was there already."""
+    """A file that was created, or kept because it existed."""
 
     path: Path
     made: bool
@@ -81,7 +81,7 @@ def tracker_text() -> str:
 def place(path: Path, text: str, note: str = "") -> Step:
     """Writes a file if nothing is at its path, not even a broken link.
 
-    Raises CannotRunError when it cannot be written.
+    Raises CannotRunError if it cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def workflow(kind: str, top: Path, state_dir: Path) -> Iterator[Step]:
 def ignore(path: Path, pattern: str) -> Step:
     """Adds a line to a `.gitignore` unless it is there; other lines stay as they are.
 
-    Raises CannotRunError when it cannot be written.
+    Raises CannotRunError if it cannot be written.
     """
     try:
         before = path.read_bytes() if path.exists() else b""

@@ -1,6 +1,6 @@
 """Shows the state (items, waves, traces, events) and merges the tracker file with the store.
 
-Views and merges are in `state_store`. A view makes no database.
+Views and merges are in `state_store`. A view creates no database.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ CONFLICT = 1  # `sync` left an item for a person to decide
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line: exit 0, 1 when `sync` leaves conflicts, 2 and 4 as everywhere."""
+    """The program. Exit code 1 if `sync` leaves conflicts."""
     import argparse
 
-    parser = argparse.ArgumentParser(prog="state", description="Look into the state of the runs.")
+    parser = argparse.ArgumentParser(prog="state", description="Show the state of the runs.")
     views = parser.add_subparsers(dest="what", required=True)
-    items = views.add_parser("items", help="the backlog as the store has it")
-    waves = views.add_parser("waves", help="all waves: begun, ended, shipped")
+    items = views.add_parser("items", help="the backlog in the store")
+    waves = views.add_parser("waves", help="all waves: start, end, shipped items")
     wave = views.add_parser("wave", help="one wave: verdict, attempts and commit of each item")
-    traces = views.add_parser("traces", help="every dispatch of an agent and what it used")
+    traces = views.add_parser("traces", help="every dispatch of an agent, and its use")
     status = views.add_parser("status", help="phase, newest cycle, decisions, next steps")
     events = views.add_parser("events", help="the events of a stream")
-    settle = views.add_parser("sync", help="bring tracker file and store together")
-    wave.add_argument("name", metavar="ID", help="a wave's id, or how it begins")
+    settle = views.add_parser("sync", help="merge tracker file and store")
+    wave.add_argument("name", metavar="ID", help="a wave's id, or a prefix of it")
     events.add_argument("name", metavar="STREAM", help="tracker, claims, wave:<id>, ...")
-    events.add_argument("--after", metavar="N", type=int, default=0, help="beyond this version")
+    events.add_argument("--after", metavar="N", type=int, default=0, help="after this version")
     settle.add_argument("--tracker", metavar="FILE", help="(default: STATE_DIR/tracker.json)")
     settle.add_argument(
         "--prefer", metavar="ID=SIDE", action="append", default=[], help="SIDE: file or store"
@@ -65,7 +65,7 @@ def _act(asked: argparse.Namespace) -> int:
 
 
 def show(api: StateAPI, asked: argparse.Namespace) -> int:
-    """Print a view: one JSON document, or a line for each thing in it."""
+    """Print a view: one JSON document, or a line for each entry."""
     found, lines = {
         "items": _items,
         "waves": _waves,
@@ -79,7 +79,7 @@ def show(api: StateAPI, asked: argparse.Namespace) -> int:
 
 
 def sync(api: StateAPI, asked: argparse.Namespace) -> int:
-    """Bring tracker file and store together; conflicts go as `--prefer` says."""
+    """Merge tracker file and store, and resolve conflicts by `--prefer`."""
     from dataclasses import asdict
 
     from state_store.tracker.ingest import sync_tracker

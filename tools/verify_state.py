@@ -1,8 +1,8 @@
-"""Checks that the database holds what was written to it, and mends one that does not.
+"""Checks that the database is complete and undamaged, and rebuilds it on request.
 
-The command line only: the checks are in `state_store.database.integrity` and
-`state_store.views.anchors`, the mending in `state_store.views.rebuild`. Exit code 0 when all is
-well, 4 when not.
+Only the command line: the checks are in `state_store.database.integrity` and
+`state_store.views.anchors`, the rebuild in `state_store.views.rebuild`. Exit code 0 if the database
+is sound, else 4.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     parser.add_shared("--state-dir", "--json")
     add("--repo", metavar="DIR", help="compare with the commits on its wave branches, too")
-    add("--rebuild", action="store_true", help="mend what is wrong from journal and tracker")
+    add("--rebuild", action="store_true", help="rebuild it from journal and tracker")
     add("--tracker", metavar="FILE", help="for --rebuild (default: tracker.json in the folder)")
     return parser
 
@@ -55,7 +55,7 @@ def _run(args: argparse.Namespace) -> int:
     health, rebuilt = examine(database, anchors), None
     if args.rebuild and not health.is_whole:
         if live := sorted(live_waves(place.state_dir)):
-            raise StoppedByPolicyError(f"wave {live[0]} is under way: rebuild when it has ended")
+            raise StoppedByPolicyError(f"wave {live[0]} is running: rebuild after its end")
         tracker = Path(args.tracker) if args.tracker else place.state_dir / "tracker.json"
         rebuilt = rebuild(database, health, tracker, anchors)
     remedy = None if health.is_whole or rebuilt else rebuild_hint(database.parent, args.repo)
@@ -66,7 +66,7 @@ def _run(args: argparse.Namespace) -> int:
         "remedy": remedy,
         "rebuilt": rebuilt.to_json() if rebuilt else None,
     }
-    lines: list[object] = [*health.sentences] or [f"{database} holds all that it should"]
+    lines: list[object] = [*health.sentences] or [f"{database} is complete"]
     if rebuilt or remedy:
         lines.append(rebuilt or f"put back a copy of it, or {remedy}")
     show(document, lines, as_json=args.json)

@@ -1,6 +1,6 @@
-"""Adds the tokens of another program's wave to the ledger from its report, a row for each phase.
+"""Adds the tokens of another program's wave to the ledger, a row for each phase of its report.
 
-A wave of our own is there already, dispatch by dispatch, and its report says so.
+The dispatches of our waves are in the ledger already, as their reports show.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns its exit code, 1 when a row could not be added."""
+    """The program. Returns exit code 1 if a row cannot be added."""
     import argparse
 
     from tools.program import program

@@ -1,6 +1,6 @@
-"""Checks that the project is ready for a wave by hand: repository, branch, halt, status, tracker.
+"""Checks if a project is ready for a wave: repository, branch, halt, status, tracker.
 
-The source's checks under the source's names. `tools/doctor.py` checks the machine, and the engine
+These are the checks of the original project. `tools/doctor.py` checks the machine, and the engine
 checks the items of a wave.
 """
 
@@ -26,7 +26,7 @@ NOT_READY = 1
 def run_checks(
     root: str | Path, state_dir: str | Path | None = None, config: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """{ready, checks: [{name, ok, detail}]}; a warning is ok, and its detail begins with it."""
+    """{ready, checks: [{name, ok, detail}]}. A warning is ok; its detail begins with `warning`."""
     top = Path(root)
     folder = resolve_state_dir(top, config) if state_dir is None else Path(state_dir)
     checks = [
@@ -63,7 +63,7 @@ def _looks(top: Path, folder: Path) -> Iterator[tuple[str, bool, str]]:
 
 
 def load_config(root_dir: str | Path) -> dict[str, Any]:
-    """`aesop.config.json` of a project; {} when there is none. Raises InputError for a bad one."""
+    """`aesop.config.json` of a project; {} if there is none. Raises InputError."""
     from state_store.documents.errors import InputError
     from state_store.documents.files import MissingFileError, read_json
 
@@ -73,12 +73,12 @@ def load_config(root_dir: str | Path) -> dict[str, Any]:
     except MissingFileError:
         return {}
     if not isinstance(found, dict):
-        raise InputError(f"{path} is no object")
+        raise InputError(f"{path} is not a JSON object")
     return found
 
 
 def resolve_state_dir(root_dir: str | Path, config: Mapping[str, Any] | None = None) -> Path:
-    """The state folder as a run in `root_dir` would find it, or that of a config read before."""
+    """The state folder of a run in `root_dir`, or of `config`."""
     from tools.settings import load as settings
 
     root = Path(root_dir).absolute()
@@ -88,7 +88,7 @@ def resolve_state_dir(root_dir: str | Path, config: Mapping[str, Any] | None = N
 
 
 def parse_state_md_phase(path: str | Path) -> str | None:
-    """The phase in the heading of a STATE.md; None when it has none or cannot be read."""
+    """The phase in the heading of a STATE.md; None if missing or unreadable."""
     from state_store.documents.errors import InputError
     from state_store.views.phase import read_git_phase
 
@@ -99,13 +99,13 @@ def parse_state_md_phase(path: str | Path) -> str | None:
 
 
 def parse_orchestrator_status_phase(path: str | Path) -> str | None:
-    """The phase in an orchestrator-status.json; None when it has none or cannot be read."""
+    """The phase in an orchestrator-status.json; None if missing or unreadable."""
     phase = _object(Path(path)).get("phase")
     return phase if isinstance(phase, str) and phase else None
 
 
 def check_orchestrator_status_freshness(path: str | Path, s: float = STATUS_S) -> tuple[bool, str]:
-    """Returns True for a status of at most `s` seconds, or if there is none."""
+    """Returns True if the status is at most `s` seconds old, or missing."""
     from datetime import UTC, datetime
 
     if not Path(path).exists():
@@ -126,13 +126,13 @@ def is_git_repo(root: str | Path) -> bool:
 
 
 def get_current_branch(root: str | Path) -> str | None:
-    """The branch that is checked out; None when HEAD is detached or there is no repository."""
+    """The checked out branch; None on a detached HEAD or outside a repository."""
     done = _git(root, "symbolic-ref", "-q", "--short", "HEAD")
     return done.strip() or None if done is not None else None
 
 
 def is_working_tree_clean(root: str | Path) -> tuple[bool, str]:
-    """Returns True if no tracked file differs from the last commit; untracked files may exist."""
+    """Returns True if no tracked file differs from the last commit."""
     status = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
     if status is None:
         return False, "git status failed"

@@ -1,4 +1,4 @@
-"""Makes manifests from presets for a project that is still empty, and checks any manifest.
+"""Makes manifests for an empty project from presets, and checks manifests.
 
 A preset is a manifest with the placeholders `{project_name}` and `{base_dir}`.
 """
@@ -40,9 +40,9 @@ def load_preset(name: str) -> dict[str, Any]:
 def instantiate_template(
     preset: str | Mapping[str, Any], project_name: str, base_dir: str
 ) -> dict[str, Any]:
-    """Returns the manifest of a preset for one project; `base_dir` is in its repository.
+    """Returns the manifest of a preset for a project. `base_dir` is a folder in its repository.
 
-    Raises InputError for an invalid project name or folder, or a manifest that cannot be run.
+    Raises InputError for an invalid project name, folder or manifest.
     """
     import re
 
@@ -74,7 +74,7 @@ def validate_manifest(
 
     text = "" if allow_placeholders else json.dumps(m)
     problems = [
-        f"{name} stands where a value belongs" for name in (PROJECT_NAME, BASE_DIR) if name in text
+        f"{name} must be replaced by a value" for name in (PROJECT_NAME, BASE_DIR) if name in text
     ]
     document = m
     if not require_testcmd and isinstance(m, dict) and isinstance(m.get("items"), list):
@@ -113,7 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code: 1 when what is checked cannot be run."""
+    """The program. Returns exit code 1 if a checked manifest is invalid."""
     from tools.program import program
 
     verbs = {"validate": _validate, "instantiate": _make}

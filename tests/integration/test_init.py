@@ -130,7 +130,7 @@ def test_a_broken_link_is_something_that_is_there(repo: Checkout) -> None:
 @on_repo
 def test_settings_in_pyproject_are_settings(repo: Checkout) -> None:
     repo.write({"pyproject.toml": '[tool.tidegate.backend]\nname = "claude"\n'})
-    assert "[tool.tidegate] in it holds the settings" in init(repo)[1]
+    assert "its [tool.tidegate] has the settings" in init(repo)[1]
     assert not (repo.path / "tidegate.toml").exists()
 
 

@@ -93,7 +93,7 @@ def test_what_is_lost_and_what_is_lacking_is_told(tmp_path: Path) -> None:
         (("github", "no.json"), "does not exist"),
         (("github", "bad.json"), "gh issue list --json number,"),
         (("csv", "latin.csv"), "UTF-8"),
-        (("markdown", "no"), "is no folder"),
+        (("markdown", "no"), "is not a folder"),
         (("github", "ok.json", "--tracker", "bad.json"), "not usable JSON"),
         (("jira", "x"), "invalid choice"),
     ],

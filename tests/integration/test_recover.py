@@ -136,7 +136,7 @@ def test_a_kept_branch_is_listed_until_it_is_merged(project: Project) -> None:
     assert "already" in recover(project, "restore", f"w1/{branch}", code=2).err
     project.git("merge", "-q", "--ff-only", branch)
     assert listed(project) == {}
-    assert recover(project, "list").out == "nothing is left over\n"
+    assert recover(project, "list").out == "no saved work\n"
 
 
 def test_without_its_base_commit_work_is_not_put_on_another(failed: Project) -> None:

@@ -105,7 +105,7 @@ SEEN_AT_START = [hurt for hurt in HURT if hurt is not bit_flipped]
 def test_a_store_as_a_run_left_it_is_whole_and_says_so(shipped: Project) -> None:
     program = ROOT / "tools" / "verify_state.py"
     told = run(program, "--state-dir", shipped.state, cwd=shipped.home)
-    assert (told.code, "holds all" in told.out) == (0, True)
+    assert (told.code, "is complete" in told.out) == (0, True)
     answer = verify(shipped, "--json", "--repo", shipped.top).report
     assert (answer["whole"], answer["problems"]) == (True, [])
     assert not list(shipped.state.glob("*damaged*"))
@@ -159,7 +159,7 @@ def test_a_rebuilt_store_is_whole_has_what_was_known_and_is_run_on(
     everything = ("--repo", shipped.top, "--tracker", shipped.tracker)
     said = verify(shipped, "--rebuild", *everything).out.splitlines()[-1]
     assert said.startswith("the database was ")
-    assert "holds all" in verify(shipped, "--repo", shipped.top).out
+    assert "is complete" in verify(shipped, "--repo", shipped.top).out
     with StateAPI(database(shipped)) as api:
         assert {i["id"]: i["status"] for i in api.project("tracker")["items"]} == {
             "A": "in_progress",
@@ -199,14 +199,14 @@ def test_a_wave_under_way_keeps_its_store(shipped: Project) -> None:
     with noted(shipped.state / "runs" / "live", "live", ()):
         done = call(main, "--state-dir", shipped.state, "--rebuild")
     assert done.code == 3
-    assert "under way" in done.err
+    assert "is running" in done.err
     assert database(shipped).read_bytes()[:1] == b"\xff"
 
 
 def test_commits_tell_of_a_loss_when_the_journal_is_lost_too(shipped: Project) -> None:
     shutil.rmtree(shipped.state / "journal")
     without_its_end(shipped)
-    assert "holds all" in verify(shipped).out
+    assert "is complete" in verify(shipped).out
     told = verify(shipped, "--repo", shipped.top, code=4).out
     assert "anchor wave:" in told
     assert f"--repo {shipped.top}" in told.splitlines()[-1]

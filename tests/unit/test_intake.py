@@ -113,7 +113,7 @@ def test_an_issue_that_is_no_work_is_named(issue: Any, why: str) -> None:
 def test_an_issue_that_stands_there_twice_is_one_draft() -> None:
     drafts = intake_github.convert([an_issue(), an_issue(title="Again"), an_issue(url=None)])
     assert [draft.source for draft in drafts.found] == ["github.com/acme/shop#7", "github#7"]
-    assert lost(drafts) == [("GH-7", "stands there twice")]
+    assert lost(drafts) == [("GH-7", "occurs twice")]
     assert lost(intake_github.convert({"items": []}))[0][0] == "the file"
 
 
@@ -152,7 +152,7 @@ def test_a_folder_of_markdown(tmp_path: Path) -> None:
     assert second.fields["dependsOn"] == ["T-1"]
     told = dict(lost(drafts))
     assert told.keys() == {"a.md", "c.md", "d.md", "e.md", "f.md", "T-1", "sub/fix-b.md"}
-    assert "'soon' is no ISO 8601 date" in told["sub/fix-b.md"]
+    assert "'soon' is not an ISO 8601 date" in told["sub/fix-b.md"]
 
 
 def test_an_export_of_an_issue_system() -> None:
@@ -181,9 +181,9 @@ def test_an_export_of_an_issue_system() -> None:
     )
     assert (second.source, second.fields["prompt"]) == ("csv:SHOP-2", "Only a title")
     told = lost(drafts)
-    assert ("column 'Sprint'", "is no field of an item") in told
+    assert ("column 'Sprint'", "is not a field of an item") in told
     assert sum("no title" in why or "cells where" in why for _, why in told) == 2
-    assert any("'Someday' is no priority" in why for _, why in told)
+    assert any("'Someday' is not a known priority" in why for _, why in told)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -1,8 +1,7 @@
-"""The budget: reserves room before each dispatch and charges what it used afterwards.
+"""The budget: reserves room before each dispatch, and charges its use afterwards.
 
-All processes share one store, so spent and reserved together never pass a ceiling. An unknown use
-counts as its reservation, and so does a reservation whose holder died. Waiting for room is the
-engine's concern.
+All processes share one store, so the sum of spent and reserved never exceeds a ceiling. Unknown
+uses and reservations of dead processes count in full. The engine waits for room.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _NOTHING = Estimate(0, 0)
 
 
 class OverBudgetError(StoppedByPolicyError):
-    """A ceiling refuses a dispatch; `decision` says which one."""
+    """A ceiling refuses a dispatch. `decision` names the ceiling."""
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
@@ -54,10 +53,10 @@ class OverBudgetError(StoppedByPolicyError):
 class Budget:
     """The budget of a run.
 
-    `holder` names this process; `is_gone` says whether the process of another holder has ended. A
-    reservation older than `hold_s` seconds counts as dead as well, unless `is_living` says that its
-    holder works. `price` returns the cost in USD of a number of tokens of a model, None if unknown.
-    `problem` is what kept the ledger from being written.
+    `holder` names this process. `is_gone` tells if the process of another holder has ended. A
+    reservation older than `hold_s` seconds is dead too, unless `is_living` is true for its holder.
+    `price` returns the cost in USD of tokens of a model, None if unknown. `problem` is the error of
+    a failed write to the ledger.
     """
 
     store: EventStore
@@ -78,10 +77,10 @@ class Budget:
         self.ledger = LedgerWriter(folder, self.store) if folder is not None else None
 
     def reserve(self, purpose: Purpose) -> Reserved | Decision:
-        """Reserve room for a dispatch; returns the refusal while there is none for now.
+        """Reserve room for a dispatch. Returns the refusal if there is no room now.
 
-        Raises OverBudgetError if there will be no room even when all running dispatches have ended,
-        InputError for a ledger that cannot be read.
+        Raises OverBudgetError if there will be no room even after all running dispatches,
+        InputError for an unreadable ledger.
         """
         self._import_ledger()
         answers: list[Reserved | Decision] = []
@@ -116,16 +115,16 @@ class Budget:
             raise OverBudgetError(refused)
 
     def check(self, wave: str) -> None:
-        """Raise OverBudgetError if a ceiling of the wave or of today is reached, InputError for a
-        ledger that cannot be read. A ceiling that is only too near raises nothing."""
+        """Raise OverBudgetError if a ceiling of the wave or of today is reached, InputError for an
+        unreadable ledger. A ceiling that is only near raises nothing."""
         self._import_ledger()
         decision = ceilings.decide(self._periods_now(wave), _NOTHING)
         if decision.fit is Fit.OVER:
             raise OverBudgetError(decision)
 
     def settle(self, reserved: Reserved, used: Used) -> Charge:
-        """Charge what a dispatch used, in the store, as an event of the agents' traces and in the
-        ledger. An unknown or senseless use is charged as it was reserved."""
+        """Charge the use of a dispatch in the store, in the agents' traces and in the ledger. For
+        an unknown or invalid use the reservation is charged."""
         charge = charge_of(reserved, used)
 
         def job(transaction: Transaction) -> int:
@@ -138,7 +137,7 @@ class Budget:
         return charge
 
     def cancel(self, reserved: Reserved) -> None:
-        """Give back what was reserved for a dispatch that was not begun."""
+        """Cancel the reservation of a dispatch that did not start."""
         self.store.joined(lambda transaction: int(transaction.spend.cancel(reserved)))
 
     def recover(self) -> None:
@@ -147,15 +146,16 @@ class Budget:
         self.update_ledger()
 
     def update_ledger(self) -> None:
-        """Write settled uses into the ledger. A failure is kept in `problem`; the store has all."""
+        """Write settled uses into the ledger. A failure goes into `problem`; the store has all
+        uses."""
         self._on_ledger(LedgerWriter.update)
 
     def close(self) -> None:
-        """Write the rest into the ledger, and note in the store that it is there."""
+        """Write the remaining uses into the ledger, and mark them in the store."""
         self._on_ledger(LedgerWriter.close)
 
     def totals(self, wave: str) -> tuple[Total, Total]:
-        """The totals of the wave and of today; rows of other programs as far as imported."""
+        """The totals of the wave and of today, with imported rows of other programs."""
         of_wave, of_day = self._periods_now(wave)
         return of_wave.total, of_day.total
 
@@ -191,7 +191,7 @@ class Budget:
         return ceilings.decide(periods, estimate)
 
     def _unpriced(self, purpose: Purpose, estimate: Estimate) -> Decision | None:
-        """The refusal of a dispatch whose price is unknown while money is limited, else None."""
+        """The refusal if money is limited and the price is unknown, else None."""
         limits = self.limits
         has_usd = limits.wave.usd is not None or limits.day.usd is not None
         if estimate.usd is not None or not has_usd or limits.allow_unpriced:
@@ -233,17 +233,17 @@ class Budget:
         ]
 
     def _import_ledger(self) -> None:
-        """Charge what other programs wrote into today's ledger; reads it only when it changed."""
+        """Charge today's ledger rows of other programs. Reads the ledger only after a change."""
         limited = (self.limits.wave.tokens, self.limits.day.tokens) != (None, None)
         if self.state_dir is None or not limited:
             return
         now = self.store.clock.now().wall_s
         midnight, today = now - now % DAY_S, utc_day(now)
-        with self._importing:  # one of many threads reads it for all
+        with self._importing:  # one thread reads the ledger for all
             seen = (today, *signature(self.state_dir))
             if seen == self._imported:
                 return
-            # Before the store is asked: a row of ours is in the store first, so it counts once.
+            # Before the store is read: our rows are in the store first, so they count once.
             rows = all_rows(self.state_dir, datetime.fromtimestamp(midnight, UTC))
             uses = self.store.read_spend(lambda b: b.tokens_since(midnight), dict[str, int]())
             if new := not_in_store(rows, uses):
@@ -251,7 +251,7 @@ class Budget:
             self._imported = seen
 
     def _settle_the_dead(self, transaction: Transaction) -> int:
-        """Charge reservations in full whose holders will not settle them; returns how many."""
+        """Charge the reservations of dead holders in full; returns their number."""
         now = transaction.now.wall_s
         dead = [use for use in transaction.spend.open_uses() if self._is_dead(use, now)]
         for use in dead:
@@ -262,7 +262,7 @@ class Budget:
     def _is_dead(self, use: OpenUse, now: float) -> bool:
         if use.holder == self.holder:
             return False
-        # Elapsed time proves nothing about a holder seen alive: clocks are set, machines sleep.
+        # Time proves nothing if the holder is alive: clocks are set, and machines sleep.
         is_late = now > use.until and not self.is_living(use.holder)
         return is_late or self.is_gone(use.holder)
 
@@ -277,9 +277,9 @@ class Budget:
 
 
 def read_totals(state_dir: Path, wave: str) -> tuple[Total, Total]:
-    """The totals of the wave and of today, with today's rows that only the ledger has.
+    """The totals of the wave and of today, including today's rows that are only in the ledger.
 
-    Makes and changes nothing. Raises InputError for a ledger that cannot be read.
+    Changes nothing. Raises InputError for an unreadable ledger.
     """
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     rows = all_rows(state_dir, midnight)  # before the store, which has ours first
@@ -299,9 +299,9 @@ def read_totals(state_dir: Path, wave: str) -> tuple[Total, Total]:
 
 
 def reached_before(state_dir: Path, limits: Limits) -> Decision | None:
-    """The ceiling that lets no wave begin: one of today that is reached, or a wave's of 0 tokens.
+    """The ceiling that stops a new wave: a reached ceiling of today, or a wave ceiling of 0 tokens.
 
-    Makes and changes nothing. Raises InputError for a ledger that cannot be read.
+    Changes nothing. Raises InputError for an unreadable ledger.
     """
     nothing = Total()
     today = read_totals(state_dir, "")[1] if limits.day != Ceilings() else nothing
@@ -314,9 +314,9 @@ def reached_before(state_dir: Path, limits: Limits) -> Decision | None:
 
 
 def tokens(state_dir: Path, since: datetime | None, wave: str | None) -> int:
-    """Tokens of all that was settled from `since` on, and of `wave` where one is named.
+    """Tokens of all settled uses from `since` on, of `wave` if named.
 
-    Raises InputError for a ledger that cannot be read, and what the store raises.
+    Raises InputError for an unreadable ledger, and the errors of the store.
     """
     rows = all_rows(state_dir, since)  # before the store, which has ours first
     start = 0.0 if since is None else since.timestamp()
@@ -326,7 +326,7 @@ def tokens(state_dir: Path, since: datetime | None, wave: str | None) -> int:
 
 
 def _read(state_dir: Path, look: Callable[[SpendBook], T], nothing: T) -> T:
-    """Read from the store of a state folder without making one; `nothing` where there is none."""
+    """Read from the store of a state folder; `nothing` if there is no store."""
     database = state_dir / STATE_DB_FILENAME
     if not database.exists():
         return nothing

@@ -1,7 +1,7 @@
-"""Ceilings of a wave and a day, and the decision if one more dispatch fits below them. No I/O.
+"""Decides if a dispatch fits below the ceilings of a wave and a day. No I/O.
 
-Tokens and money are reserved before they are used; dispatches are counted; minutes have passed or
-have not. All amounts are whole numbers, money in micro-USD.
+Tokens and money are reserved before use, dispatches are counted, minutes pass. All amounts are
+whole numbers, money in micro-USD.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ TOKENS = "tokens"
 USD = "USD"
 MINUTES = "minutes"
 DISPATCHES = "dispatches"
-MOST = 10**12  # no dispatch uses more, whatever its backend says
-MOST_USD = 10**6  # nor costs more; sums of larger ones would not fit into the store
+MOST = 10**12  # no dispatch uses more, even if its backend says so
+MOST_USD = 10**6  # no dispatch costs more; larger sums would not fit into the store
 
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """The limits of one period; None is no limit. `usd` is in micro-USD."""
+    """The limits of one period. None means no limit. `usd` is in micro-USD."""
 
     tokens: int | None = None
     usd: int | None = None
@@ -47,7 +47,7 @@ class Limits:
 
     @classmethod
     def of(cls, limits: LimitsSettings) -> Limits:
-        """From `[limits]`."""
+        """The limits in the settings `[limits]`."""
         return cls(
             Ceilings(
                 limits.max_wave_tokens,
@@ -76,7 +76,7 @@ class Period:
     minutes: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Spent, reserved and ceiling of each unit, as a report has them; money in USD."""
+        """Spent, reserved and ceiling of each unit, for a report. Money is in USD."""
         total, limits = self.total, self.ceilings
         return {
             "tokens": {
@@ -98,8 +98,8 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The probable use of a dispatch: `learnt` from others of its kind, else a guess. `usd` is None
-    where its price is unknown."""
+    """The probable use of a dispatch: `learnt` from others of its kind, or else a guess. `usd` is
+    None if the price is unknown."""
 
     tokens: int
     usd: int | None
@@ -107,7 +107,7 @@ class Estimate:
 
 
 class Fit(StrEnum):
-    """The answer to a dispatch: FITS now, FULL until another has ended, or OVER for good."""
+    """The decision on a dispatch: FITS now, FULL until another dispatch ends, or OVER for good."""
 
     FITS = "fits"
     FULL = "full"
@@ -116,8 +116,8 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer and its reason. `tokens` and `usd` are to be reserved when the dispatch fits; else
-    the rest names the ceiling, its period and unit, and `reason` is the sentence for people."""
+    """The decision and its reason. If the dispatch fits, `tokens` and `usd` are to be reserved.
+    Otherwise the other fields name the ceiling, and `reason` is the message."""
 
     fit: Fit
     tokens: int = 0
@@ -132,9 +132,9 @@ class Decision:
 def decide(periods: Sequence[Period], estimate: Estimate) -> Decision:
     """Decide if a dispatch fits below every ceiling.
 
-    A reservation is never more than a whole ceiling, so that an estimate alone does not keep the
-    first dispatch from being tried. A dispatch that is too large only by a guess waits while
-    running ones may correct the guess.
+    A reservation is never more than a whole ceiling, so that an estimate cannot stop the first
+    dispatch. If a dispatch is too large only by a guess, it waits, because running dispatches may
+    correct the guess.
     """
     for period in periods:
         limits, total = period.ceilings, period.total
@@ -160,27 +160,27 @@ def micro(usd: float | None) -> int | None:
 
 
 def counted(value: Any) -> int | None:
-    """A number of tokens; None for anything else: negative, NaN, infinite, no number."""
+    """A valid number of tokens; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value <= MOST and value == int(value) else None
 
 
 def priced(usd: Any) -> int | None:
-    """Micro-USD of a cost that a backend reports, None for anything that is no amount."""
+    """Micro-USD of a reported cost; None for an invalid amount."""
     if isinstance(usd, bool) or not isinstance(usd, int | float):
         return None
     return micro(usd) if 0 <= usd <= MOST_USD else None
 
 
 def percentile_90(values: Sequence[int]) -> int:
-    """The smallest of `values` that nine of ten do not exceed."""
+    """The 90th percentile of `values`."""
     ordered = sorted(values)
     return ordered[math.ceil(len(ordered) * 0.9) - 1]
 
 
 def _refusal(period: Period, unit: str, need: int, estimate: Estimate) -> Decision | None:
-    """The reason why a need does not fit below one ceiling, None when it does."""
+    """The refusal if a need does not fit below one ceiling, else None."""
     total, ceilings = period.total, period.ceilings
     in_tokens = unit == TOKENS
     ceiling = ceilings.tokens if in_tokens else ceilings.usd

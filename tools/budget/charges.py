@@ -1,6 +1,6 @@
-"""Charges: the tokens and money that count for a dispatch, and its event. No I/O.
+"""Computes the charge of a dispatch, and its event. No I/O.
 
-A backend's report is believed only where it is a number; an unknown use counts as its reservation.
+Only valid numbers of a backend's report count. An unknown use counts as its reservation.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ OK, FAILED, EMPTY, HUNG = "OK", "FAILED", "EMPTY", "HUNG"
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """The use of a dispatch as its backend reports it; None or a senseless value is unknown.
+    """The reported use of a dispatch. None and invalid values are unknown.
 
-    `usd` is in USD; `verdict` is one of the ledger's words. `least_tokens` and `least_usd` are the
-    known part of a use whose whole is unknown.
+    `usd` is in USD. `verdict` is a verdict of the ledger. `least_tokens` and `least_usd` are the
+    known part of an unknown total.
     """
 
     tokens_in: Any = None
@@ -37,8 +37,8 @@ class Used:
 
 
 def charge_of(reserved: Reserved, used: Used) -> Charge:
-    """The charge for a use. Where the whole is unknown it is the reservation, or the known part if
-    that is more."""
+    """The charge for a use. If the use is unknown, it is the reservation, or the known part if
+    larger."""
     entered, left = ceilings.counted(used.tokens_in), ceilings.counted(used.tokens_out)
     total = entered + left if entered is not None and left is not None else None
     if total is None:
@@ -61,8 +61,8 @@ def charge_of(reserved: Reserved, used: Used) -> Charge:
 
 
 def billed(reserved: Reserved, charge: Charge, usd: Any) -> Mapping[str, Any]:
-    """The payload of a use's event. `cost_usd` is the reported cost to the last digit; charged are
-    whole micro-USD."""
+    """The payload of a use's event. `cost_usd` is the exact reported cost; the charge is in whole
+    micro-USD."""
     purpose = reserved.purpose
     known_usd = float(usd) if charge.priced else None
     return {
@@ -82,8 +82,8 @@ def billed(reserved: Reserved, charge: Charge, usd: Any) -> Mapping[str, Any]:
 
 
 def with_overruns(total: Total, running: Iterable[OpenUse], overruns: Sequence[Overrun]) -> Total:
-    """`total` with more reserved for `running` uses: as much as the largest use of the same kind
-    that passed its reservation while they ran."""
+    """`total` with more reserved for `running` uses: the largest use of the same kind that exceeded
+    its reservation while they ran."""
     tokens, usd = total.reserved_tokens, total.reserved_usd
     for use in running:
         purpose, held = use.reserved.purpose, use.reserved

@@ -1,1 +1,1 @@
-"""Items from GitHub, Markdown and CSV."""
+"""Imports items from GitHub, Markdown and CSV."""

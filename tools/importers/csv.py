@@ -27,7 +27,7 @@ LONGEST_CELL = 1_000_000
 
 
 def convert(text: str) -> Drafts:
-    """Returns the drafts of the rows; `lost` names the rows and columns that were not converted."""
+    """Returns the drafts of the rows. `lost` names rows and columns that were not converted."""
     lost: list[NotConverted] = []
     csv.field_size_limit(LONGEST_CELL)
     text = text.removeprefix("\ufeff")
@@ -42,7 +42,7 @@ def convert(text: str) -> Drafts:
                 columns.setdefault(name, []).append(position)
             else:
                 column = f"column {heading!r}"
-                lost.append(NotConverted(column, "is no field of an item", partly=True))
+                lost.append(NotConverted(column, "is not a field of an item", partly=True))
         if "title" not in columns:
             why = "has no column for a title, such as Title or Summary"
             lost.append(NotConverted("the file", why))

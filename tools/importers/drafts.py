@@ -1,7 +1,7 @@
-"""Drafts: work as other systems describe it, before it becomes tracker items. Pure.
+"""Drafts: work items of other systems, before they become tracker items. Pure.
 
-A converter makes `Draft`s of its input and names what it could not convert; `merge` decides what a
-draft changes in a tracker.
+A converter makes `Draft`s of its input and lists the failures. `merge` decides the changes of the
+tracker.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _INVISIBLE = re.compile(
 @dataclass(frozen=True, slots=True)
 class Draft:
     """An item of another system. `source` is its permanent name there, `number` its name for
-    people; `fields` are those of an item, without slug and id if the system has none."""
+    people. `fields` are the item's fields, without slug and id if the system has none."""
 
     source: str
     fields: Mapping[str, Any]
@@ -55,7 +55,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class NotConverted:
-    """A piece of input, or with `partly` a part of one, that did not become an item, and why."""
+    """A failed conversion of a piece of input, or of a part of it (`partly`), with the reason."""
 
     what: str
     why: str
@@ -71,15 +71,14 @@ class Drafts:
 
 
 def field_of(heading: str) -> str | None:
-    """The item's field that a column, key or section heading means."""
+    """The item's field for the heading of a column, key or section."""
     return _HEADINGS.get(re.sub(r"[^a-z]", "", heading.lower()))
 
 
 def cleaned(
     what: str, raw: Mapping[str, Any], lost: list[NotConverted], *, separators: str = "\n"
 ) -> dict[str, Any]:
-    """Returns the fields of an item from `raw`, whose keys are fields; `lost` names values that
-    do not fit their field."""
+    """Returns the valid fields of `raw`. Adds invalid values to `lost`."""
     fields: dict[str, Any] = {}
     for key, value in raw.items():
         made, why = _made(key, value, separators)
@@ -96,16 +95,16 @@ def _made(key: str, value: Any, separators: str) -> tuple[Any, str]:
     if value is None or (key == "testCmd" and isinstance(value, list)):
         return value and [str(word) for word in value], ""
     if isinstance(value, list | dict | bool):
-        return None, f"{value!r} is no text"
+        return None, f"{value!r} is not a text"
     text = str(value).strip()
     if key == "priority":
         level = priority_of([text])
-        return level, "" if level or not text else f"{text!r} is no priority that is known"
+        return level, "" if level or not text else f"{text!r} is not a known priority"
     if key == "createdAt" and text:
         try:
             datetime.fromisoformat(text)
         except ValueError:
-            return None, f"{text!r} is no ISO 8601 date"
+            return None, f"{text!r} is not an ISO 8601 date"
     return text, ""
 
 
@@ -120,7 +119,7 @@ def listed(value: Any, separators: str = "\n") -> list[str]:
 
 
 def priority_of(words: Iterable[str]) -> str | None:
-    """Returns the most urgent of P1, P2 and P3 that a word such as `priority: high` names."""
+    """Returns the highest priority, P1 to P3, in words such as `priority: high`."""
     labels = [re.split(r"[:/=\s-]+", word.strip().lower()) for word in words]
     found = (_PRIORITY_WORDS.get(parts[-1]) for parts in labels
              if len(parts) == 1 or parts[0] in ("priority", "prio", "severity"))  # fmt: skip
@@ -128,8 +127,8 @@ def priority_of(words: Iterable[str]) -> str | None:
 
 
 def visible(text: str) -> str:
-    """Returns the text that a reviewer sees. HTML comments and invisible characters are removed:
-    in them the author could give an agent orders that no reviewer approved."""
+    """Removes HTML comments and invisible characters, because an author could hide orders to an
+    agent in them."""
     return _INVISIBLE.sub("", _HIDDEN.sub("", text)).strip()
 
 
@@ -144,11 +143,11 @@ def slug_of(title: str, number: str = "") -> str:
 
 
 def unique_sources(drafts: Sequence[Draft], lost: list[NotConverted]) -> tuple[Draft, ...]:
-    """Returns one draft for each source; `lost` names the repeated ones."""
+    """Returns one draft for each source. Adds duplicates to `lost`."""
     seen: dict[str, Draft] = {}
     for draft in drafts:
         if draft.source in seen:
-            lost.append(NotConverted(draft.number or draft.source, "stands there twice"))
+            lost.append(NotConverted(draft.number or draft.source, "occurs twice"))
         else:
             seen[draft.source] = draft
     return tuple(seen.values())

@@ -1,8 +1,8 @@
-"""Parses the small part of YAML used as front matter of Markdown files; refuses the rest, by line.
+"""Parses the small subset of YAML in front matter of Markdown files, and refuses the rest.
 
 Known are `key: value`, texts plain, quoted or as `|` and `>` blocks, whole numbers, `true`,
-`false`, `null`, lists in brackets and lists of `- ` lines. Nothing is guessed: `yes` and `1.10` are
-texts, and nested tables, anchors, tags and keys that stand twice are errors.
+`false`, `null`, lists in brackets and lists of `- ` lines. `yes` and `1.10` are texts. Nested
+tables, anchors, tags and duplicate keys are errors.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _UNKNOWN = re.compile(r"[&*!|>%@`{}]")
 
 
 class FrontMatterError(ValueError):
-    """A line that is not understood, with its number in the file."""
+    """A line cannot be parsed. The message has its number."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line}: {why}")
 
 
 def split(text: str) -> tuple[dict[str, Any] | None, str]:
-    """The front matter of a Markdown text and the text below it; None where there is none.
+    """The front matter of a Markdown text, or None, and the text below it.
 
     Raises FrontMatterError.
     """
@@ -43,7 +43,7 @@ def split(text: str) -> tuple[dict[str, Any] | None, str]:
 
 
 def parse(lines: Sequence[str], first_line: int = 1) -> dict[str, Any]:
-    """The table that some lines of YAML are. Raises FrontMatterError."""
+    """Parse lines of YAML to a table. Raises FrontMatterError."""
     found: dict[str, Any] = {}
     at = 0
     while at < len(lines):
@@ -64,7 +64,7 @@ def parse(lines: Sequence[str], first_line: int = 1) -> dict[str, Any]:
 
 
 def _below(lines: Sequence[str], at: int) -> int:
-    """Counts the lines from `at` on that belong to the key above: indented ones and a list."""
+    """Counts the lines from `at` on that belong to the key above: indented lines and a list."""
     end = at
     for number in range(at, len(lines)):
         line = lines[number]
@@ -128,7 +128,7 @@ def _scalar(number: int, value: str) -> Any:
 
 
 def _quoted(number: int, value: str) -> tuple[str, str]:
-    """The text between quotes, and what is behind it."""
+    """The text between quotes, and the rest of the line."""
     if value[0] == "'":
         match = re.match(r"'((?:[^']|'')*)'", value)
         if match is None:

@@ -30,12 +30,12 @@ _SECTION = re.compile(r"^#{2,4}[ \t]+(.+?)[ \t]*#*$", re.MULTILINE)
 _FENCED = re.compile(r"^```tidegate[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\A```\w*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 _NO_ANSWER = "_No response_"
-# The author of an issue describes the work; its repository, id and status are the owner's.
+# The author of an issue describes the work. The owner decides repository, id and status.
 _FROM_BODY = frozenset({"ownsFiles", "testCmd", "priority", "dependsOn", "workDir", "lane"})
 
 
 def convert(document: Any) -> Drafts:
-    """Returns the drafts of a list of issues; `lost` names the others."""
+    """Returns the drafts of a list of issues. `lost` names failed issues."""
     if not isinstance(document, list):
         why = f"is no list of issues; make it with gh issue list --json {JSON_FIELDS}"
         return Drafts((), (NotConverted("the file", why),))
@@ -92,7 +92,7 @@ def _body(issue: Mapping[str, Any]) -> str:
 
 
 def _read_body(body: str, what: str, lost: list[NotConverted]) -> tuple[dict[str, Any], str]:
-    """Returns the fields in a body, and the rest of it, which is the prompt."""
+    """Returns the fields in a body, and the rest as the prompt."""
     fields: dict[str, Any] = {}
     for block in _FENCED.findall(body):
         try:

@@ -1,4 +1,4 @@
-"""Converts Markdown files with front matter to drafts; the text below it is the prompt."""
+"""Converts Markdown files with front matter to drafts. The text below is the prompt."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _HEADING = re.compile(r"^# +(.+?)[ #]*$", re.MULTILINE)
 
 
 def convert(folder: Path) -> Drafts:
-    """Returns the drafts of the `.md` files below `folder`, by path; `lost` names the others.
+    """Returns the drafts of the `.md` files below `folder`, by path. `lost` names failed files.
 
-    Raises InputError when there is no such folder.
+    Raises InputError if there is no such folder.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder} is no folder: name the one with the Markdown files")
+        raise InputError(f"{folder} is not a folder: name the folder with the Markdown files")
     lost: list[NotConverted] = []
     found: list[Draft] = []
     for path in sorted(folder.rglob("*.md")):

@@ -1,8 +1,8 @@
-"""Merges drafts into a tracker: as new items, or as changes of items. Pure but for `write`.
+"""Merges drafts into a tracker, as new items or changes of items. Pure except for `write`.
 
-An item keeps the name of its draft in `source` and a digest of its content in `sourceHash`. The
-same draft again changes nothing. A draft that changed at its source updates the item, unless work
-on it has begun or a person edited it here; then the change is only reported.
+An item keeps the name of its draft in `source` and a digest of its content in `sourceHash`. An
+unchanged draft changes nothing. A changed draft updates the item, unless work on it has begun or a
+person has edited it; then the change is only reported.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Item = Mapping[str, Any]
 Problems = Callable[[Item], Sequence[str]]
 
 ADDED, UPDATED, CHANGED, SAME = "new", "updated", "changed at its source", "unchanged"
-# The fields that come from a source; they show if a person edited the item here. Notes are not
-# among them, because Tidegate writes notes.
+# The fields from a source, which show if a person edited the item. Without notes, because
+# Tidegate writes notes.
 _FROM_SOURCE = ("title", "priority", "createdAt", "labels", "lane", "repo", "workDir", "dependsOn",
          "prompt", "ownsFiles", "testCmd", "selfCheckCmd", "effort")  # fmt: skip
 _ORDER = ("id", "slug", "title", "status", "priority", "createdAt", "labels", "lane", "repo",
@@ -37,8 +37,8 @@ _ORDER = ("id", "slug", "title", "status", "priority", "createdAt", "labels", "l
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The outcome of a draft: the item's id and slug, one of the words above, its new status, and
-    what it lacks to be run."""
+    """The outcome of a draft: the item's id and slug, a word above, the new status, and missing
+    parts."""
 
     id: str
     slug: str
@@ -49,7 +49,7 @@ class Fate:
 
 @dataclass(slots=True)
 class Plan:
-    """New items, changes by id of others, and a fate for each draft, in order."""
+    """New items, changes of existing items by id, and the outcome of each draft, in order."""
 
     added: list[Item] = field(default_factory=list)
     changes: dict[str, Change] = field(default_factory=dict)
@@ -59,10 +59,10 @@ class Plan:
 def plan(
     items: Sequence[Item], drafts: Iterable[Draft], problems: Problems, *, ready: bool
 ) -> Plan:
-    """Decides what `drafts` change in a tracker of `items`.
+    """Decides the changes by `drafts` in a tracker of `items`.
 
-    `problems` returns why an item cannot be run. An item that can is `todo` if `ready` is set or
-    its source says so; all others are `proposed`, and no wave takes them.
+    `problems` returns the reasons why an item cannot run. A runnable item is `todo` if `ready` is
+    set or its source says so. All other items are `proposed`, and no wave takes them.
     """
     made = Plan()
     names = _Names(items)
@@ -86,9 +86,9 @@ def plan(
 
 
 def write(tracker: Path, decide: Callable[[Sequence[Item]], Plan]) -> Plan:
-    """Changes the tracker as `decide` says, or makes it; all other text in it stays.
+    """Applies the plan of `decide` to the tracker, or creates it. All other text stays.
 
-    Raises InputError for a tracker that cannot be read, CannotRunError when it cannot be written.
+    Raises InputError if the tracker cannot be read, CannotRunError if it cannot be written.
     """
     tracker = real_path(tracker)
     make_folder(tracker.parent)
@@ -133,14 +133,14 @@ def _lacks(item: Item, problems: Problems) -> tuple[str, ...]:
 
 
 def digest(fields: Item) -> str:
-    """Returns a digest of the fields that come from the source, in any order."""
+    """Returns a digest of the fields from the source, in any order."""
     from_source = {key: fields[key] for key in _FROM_SOURCE if key in fields}
     text = json.dumps(from_source, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class _Names:
-    """Ids and slugs that are not taken yet, of a tracker that grows."""
+    """Finds free ids and slugs in a growing tracker."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._ids = {name for item in items if (name := id_of(item)) is not None}

@@ -1,1 +1,1 @@
-"""The ledger of dispatches: its rows, its writer, transcripts."""
+"""Reads and writes the ledger of dispatches, and imports transcripts."""

@@ -1,6 +1,6 @@
-"""Reads the ledger: its rows, its archives, and the rows of other programs.
+"""Reads the rows of the ledger and its archives, also rows of other programs.
 
-A missing ledger is empty; one with a line that is no row cannot be believed.
+A missing ledger is empty. A ledger with an invalid line is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNKNOWN = ("", "-", "none", "null", "n/a", "?")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row. `stamp` is its time as written, `at` the same in UTC; None tokens are unknown."""
+    """A row. `stamp` is its time as written, `at` the same in UTC. None tokens are unknown."""
 
     stamp: str
     at: datetime
@@ -56,7 +56,7 @@ def line_of(cells: Sequence[Any]) -> str:
 
 
 def use_line(use: Use) -> str:
-    """The line of a settled use. Unknown tokens are `-`; the charge stands in their place."""
+    """The line of a settled use. Unknown tokens are `-`, with the charge in another column."""
     purpose, charge = use.purpose, use.charge
     known = charge.tokens_in is not None and charge.tokens_out is not None
     entered = charge.tokens_in if known else charge.tokens
@@ -73,7 +73,7 @@ def use_line(use: Use) -> str:
 
 
 def rows_in(path: Path) -> list[Row]:
-    """The rows of a file. Raises InputError if it cannot be read to its last row."""
+    """The rows of a file. Raises InputError for an invalid row."""
     try:
         lines = read_text(path).splitlines()
     except MissingFileError:
@@ -91,13 +91,13 @@ def rows_in(path: Path) -> list[Row]:
 
 
 def all_rows(state_dir: Path, since: datetime | None = None) -> list[Row]:
-    """The rows of the ledger and its archives in the order they were written. Archives that were
-    closed before `since` are not read."""
+    """The rows of the ledger and its archives in the order of writing. Skips archives that were
+    closed before `since`."""
     ledger = state_dir / LEDGER
-    live = rows_in(ledger)  # first: what is moved away meanwhile is then seen twice, not never
+    live = rows_in(ledger)  # first, so that rows moved meanwhile are seen twice, not never
     archived = [rows_in(path) for path in archives(state_dir, since)]
     if archived and live[: len(archived[-1])] == archived[-1]:
-        live = live[len(archived[-1]) :]  # their writer died before it took them out here
+        live = live[len(archived[-1]) :]  # the writer died before it removed these rows here
     elif archived:
         moved = set(archived[-1])
         live = [row for row in live if row not in moved] if live and live[0] in moved else live
@@ -106,14 +106,14 @@ def all_rows(state_dir: Path, since: datetime | None = None) -> list[Row]:
 
 
 def archives(state_dir: Path, since: datetime | None = None) -> list[Path]:
-    """The archives, the oldest first; their names have the time of closing."""
+    """The archives, the oldest first. Their names have the time of closing."""
     folder = (state_dir / LEDGER).parent / ARCHIVES
     oldest = "" if since is None else f"FLEET-LEDGER-{since.astimezone(UTC):%Y%m%d}"
     return sorted(path for path in folder.glob("FLEET-LEDGER-*.md") if path.name >= oldest)
 
 
 def signature(state_dir: Path) -> tuple[int, ...]:
-    """Stat data of the ledger, equal as long as no program wrote to it; () where there is none."""
+    """Stat data of the ledger, which changes at each write; () if there is no ledger."""
     try:
         found = (state_dir / LEDGER).stat()
     except OSError:
@@ -122,8 +122,8 @@ def signature(state_dir: Path) -> tuple[int, ...]:
 
 
 def not_in_store(rows: Iterable[Row], known: Container[str]) -> list[LedgerUse]:
-    """The rows that the store knows neither by their stamp (our own dispatches) nor by their key
-    (rows of other programs that were imported)."""
+    """The rows that are not in the store, neither by stamp (our dispatches) nor by key (imported
+    rows of other programs)."""
     found, seen = list[LedgerUse](), Counter[str]()
     for row in rows:
         key = f"{row.stamp}#{seen[row.stamp]}"  # several programs may write in one second
@@ -134,13 +134,13 @@ def not_in_store(rows: Iterable[Row], known: Container[str]) -> list[LedgerUse]:
 
 
 def is_row(line: str) -> bool:
-    """True for a line of the table whose first cell has a digit: not the header, nor its rule."""
+    """True for a table line with a digit in its first cell, which excludes the header."""
     first = line.strip().strip("|").split("|")[0]
     return line.lstrip().startswith("|") and any(letter.isdigit() for letter in first)
 
 
 def _row(cells: Sequence[str]) -> Row:
-    """Raises ValueError and IndexError for cells that are no row."""
+    """Parse cells to a row. Raises ValueError and IndexError."""
     at = datetime.fromisoformat(cells[0])
     try:
         seconds = float(cells[3])
@@ -158,7 +158,7 @@ KINDS = ("verdict", "phase", "model", "wave")
 
 
 def as_dict(row: Row) -> dict[str, Any]:
-    """A row by column. Unknown tokens are 0 here, as programs of the source expect it."""
+    """A row by column. Unknown tokens are 0, as the original project's programs expect."""
     return {
         "timestamp": row.stamp,
         "agent_type": row.agent_type,
@@ -173,14 +173,14 @@ def as_dict(row: Row) -> dict[str, Any]:
 
 
 def wave_of(cell: str) -> int | str | None:
-    """The number of a wave, or its name where that is no number; None without one."""
+    """The number or the name of a wave, or None."""
     if cell in ("", "-"):
         return None
     return int(cell) if cell.isdecimal() else cell
 
 
 def summed(rows: Sequence[Row]) -> dict[str, Any]:
-    """Sums of all rows, and by verdict, phase, model and wave; `unmetered` rows lack their use."""
+    """Sums of all rows, and by verdict, phase, model and wave. `unmetered` rows have no use."""
 
     def by(kind: str) -> dict[str, dict[str, int]]:
         sums: dict[str, dict[str, int]] = {}

@@ -1,6 +1,6 @@
-"""Turns transcripts of other harnesses' agents (`**/tasks/*.output`) into rows of the ledger.
+"""Converts agent transcripts of other harnesses (`**/tasks/*.output`) to rows of the ledger.
 
-Reads JSON Lines in which messages carry their model and usage; anything else counts as empty.
+Reads JSON Lines whose messages have model and usage. Any other file counts as empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _IN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def root(named: str | Path | None) -> Path:
-    """The folder to search: `named`, else the environment's. Raises InputError without either."""
+    """The folder to search: `named`, or from the environment. Raises InputError without both."""
     found = str(named or process_environment().get(VARIABLE) or "")
     if not found:
         raise InputError(f"name the folder with the transcripts in {VARIABLE}")
@@ -28,8 +28,8 @@ def root(named: str | Path | None) -> Path:
 
 
 def below(folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Name and first seven columns of each transcript below a folder, sorted; unreadable ones are
-    left for the next time."""
+    """Name and first seven columns of each transcript below a folder, sorted. Skips unreadable
+    transcripts."""
     for path in sorted(folder.glob("**/tasks/*.output")):
         try:
             text = read_text(path)
@@ -42,7 +42,7 @@ def below(folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
         for number, message in enumerate(_messages(text)):
             usage = message["usage"]
             entered = sum(_count(usage.get(key)) for key in _IN)
-            # A message is written several times while it grows; the last one has its whole use.
+            # A message is written several times while it grows. The last copy has the whole use.
             used[str(message.get("id") or number)] = (entered, _count(usage.get("output_tokens")))
             model = str(message.get("model") or model)
         entered, left = (sum(pair[n] for pair in used.values()) for n in (0, 1))

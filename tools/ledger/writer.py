@@ -1,6 +1,6 @@
-"""Writes the ledger: one row for each settled use; older rows move into archives.
+"""Writes the ledger: a row for each settled use. Older rows move into archives.
 
-All writers hold one lock and replace the whole file, so a row is there once or not at all.
+All writers hold one lock and replace the whole file, so a row is written once or not at all.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MOST_ROWS = 200
 
 
 class LedgerWriter:
-    """Keeps the ledger of a state folder level with its store; one for each run.
+    """Copies settled uses from the store of a run to the ledger.
 
-    What is written is remembered here and noted in the store only at the end: after a crash the
-    rows that are not noted are compared with the file.
+    It remembers written rows, and marks them in the store only at the end. After a crash the
+    unmarked rows are compared with the file.
     """
 
     def __init__(self, state_dir: Path, store: EventStore) -> None:
@@ -37,7 +37,7 @@ class LedgerWriter:
         self._requests = 0
 
     def update(self) -> None:
-        """Write settled uses down. A thread that finds another one writing leaves it to that one.
+        """Write settled uses. If another thread is writing, leave them to that thread.
 
         Raises CannotRunError and InputError; the next call tries again.
         """
@@ -60,7 +60,7 @@ class LedgerWriter:
             self._writing.release()
 
     def close(self) -> None:
-        """Write the rest down, and note in the store that all of it is in the ledger."""
+        """Write the remaining uses, and mark all of them in the store."""
         self.update()
         written = sorted(self._written)
         if written:
@@ -68,7 +68,7 @@ class LedgerWriter:
 
 
 def write_uses(state_dir: Path, uses: Sequence[Use]) -> None:
-    """Add those of `uses` that the ledger does not have."""
+    """Add the `uses` that are missing in the ledger."""
     ledger = state_dir / LEDGER
     with _locked(ledger):
         newest = archives(state_dir)[-1:]
@@ -77,7 +77,7 @@ def write_uses(state_dir: Path, uses: Sequence[Use]) -> None:
 
 
 def append_line(state_dir: Path, cells: Sequence[object], *, once: bool = False) -> bool:
-    """Add a row. With `once`, returns False instead if a row has its time, phase and wave."""
+    """Add a row. With `once`, returns False if a row has the same time, phase and wave."""
     ledger = state_dir / LEDGER
     with _locked(ledger):
         mark = tuple(str(cells[n]) for n in (0, 7, 8))
@@ -88,7 +88,7 @@ def append_line(state_dir: Path, cells: Sequence[object], *, once: bool = False)
 
 
 def ensure_header(state_dir: Path) -> None:
-    """Create the ledger, with its header and no row, if there is none."""
+    """Create an empty ledger with a header, if there is none."""
     ledger = state_dir / LEDGER
     if not ledger.exists():
         with _locked(ledger):
@@ -97,7 +97,7 @@ def ensure_header(state_dir: Path) -> None:
 
 
 def rotate(state_dir: Path) -> Path | None:
-    """Move the older half of a long ledger into an archive; returns its path, None if short."""
+    """Move the older half of a long ledger into an archive; returns the archive or None."""
     with _locked(state_dir / LEDGER):
         return _rotate(state_dir)
 
@@ -123,7 +123,7 @@ def _rotate(state_dir: Path) -> Path | None:
     newest = archives(state_dir)[-1:]
     moved = [line for path in newest for line in _text(path).splitlines(True) if is_row(line)]
     if moved and rows[: len(moved)] == moved:
-        archive = newest[0]  # its writer died before it took these rows out of the ledger
+        archive = newest[0]  # its writer died before it removed these rows from the ledger
     else:
         moved = rows[: len(rows) // 2]
         folder = ledger.parent / ARCHIVES

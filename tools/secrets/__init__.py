@@ -1,1 +1,1 @@
-"""Secret rules, the search for secrets, known values."""
+"""Finds secrets by rules and by known values."""

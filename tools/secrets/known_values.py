@@ -1,6 +1,6 @@
-"""Finds the values of this machine's secrets in bytes, plain or in a usual disguise. Pure.
+"""Finds the values of this machine's secrets in bytes, plain or encoded. Pure.
 
-The caller names the secrets. Values shorter than `SHORTEST` are skipped: they would be found
+The caller names the secrets. Values shorter than `SHORTEST` are skipped, because they occur
 anywhere.
 """
 
@@ -19,7 +19,7 @@ SHORTEST = 8
 _SECRET_NAME = re.compile(
     r"(?!GIT_CONFIG_KEY_).*(KEY|TOKEN|SECRET|PASSW|CREDENTIAL)", re.IGNORECASE | re.DOTALL
 )
-# The characters between two parts of a value that a program splits, wraps or quotes.
+# Characters that programs insert into a value when they split, wrap or quote it.
 _GLUE = re.compile(rb"[\s'\"`+,\\&.()]+")
 _HEX_GLUE = re.compile(rb"(?:\\x|0x|%|[\s:,;'\"-])+", re.IGNORECASE)
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([0-7]{3})|([nrt\"'\\/]))")
@@ -28,14 +28,14 @@ _ENTITY = re.compile(rb"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,10});")
 
 
 class KnownSecret(NamedTuple):
-    """A secret that was found: its name, never its value, and the `disguise` of the value."""
+    """A found secret: its name, never its value, and the `disguise` of the value."""
 
     name: str
     disguise: str
 
 
 def secrets_of(environ: Mapping[str, str], names: Iterable[str] = ()) -> dict[str, str]:
-    """The values of an environment that are secrets by their variables' names, or by `names`."""
+    """The secret values of an environment, by the names of variables or by `names`."""
     asked = set(names)
     return {
         name: value
@@ -45,9 +45,9 @@ def secrets_of(environ: Mapping[str, str], names: Iterable[str] = ()) -> dict[st
 
 
 def scan_known_values(blob: bytes, secrets: Mapping[str, str] | Iterable[str]) -> list[KnownSecret]:
-    """Returns the secrets whose value is in `blob`, each with the first disguise that was found.
+    """Returns the secrets whose value is in `blob`, each with its first found disguise.
 
-    `secrets` maps names to values, or lists values, which are then named by their number.
+    `secrets` maps names to values, or lists values. Listed values are named by number.
     """
     if not isinstance(secrets, Mapping):
         secrets = {f"secret {number}": value for number, value in enumerate(secrets, start=1)}
@@ -71,7 +71,7 @@ def _disguise(views: Sequence[tuple[str, bytes]], secret: bytes) -> str | None:
 
 
 def _views(blob: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yields the blob as it is, then with each kind of quoting undone."""
+    """Yields the blob unchanged, then with each kind of quoting undone."""
     yield "", blob
     if b"\0" in blob:
         yield "UTF-16", blob.replace(b"\0", b"")
@@ -106,8 +106,8 @@ def _needles(secret: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _base64_cores(secret: bytes) -> Iterator[bytes]:
-    """Yields the base64 of a value at each of the three offsets in a group, without the first and
-    last characters, which depend on its neighbours."""
+    """Yields the base64 of a value at each of the three offsets, without the first and last
+    characters, which depend on its neighbours."""
     for before in range(3):
         coded = base64.b64encode(b"\0" * before + secret)
         last = (before + len(secret)) * 8 // 6

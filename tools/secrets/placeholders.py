@@ -1,7 +1,6 @@
-"""Tells real secrets from placeholders. Pure.
+"""Distinguishes real secrets from placeholders. Pure.
 
-A real secret taken for a placeholder is published, so only plainly made-up values count as
-placeholders.
+A real secret mistaken for a placeholder would be published, so only obvious placeholders count.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_blanked(token: str, prefix: int = 4) -> bool:
-    """True for a token whose body after `prefix` characters is only filler, or that ends in
-    EXAMPLE like those in the providers' documents."""
+    """True for a token that is only filler after `prefix` characters, or ends in EXAMPLE, as in the
+    providers' documents."""
     return bool(_BLANKED.fullmatch(token[prefix:]) or _DOCUMENTED.search(token))
 
 
 def is_random_looking(value: str) -> bool:
-    """True for a value that a person would not write as a name, a word or an expression."""
+    """True for a value that looks random, not like a name, a word or an expression."""
     if len(value) < SHORTEST or is_placeholder(value) or _PATH_OR_CALL.search(value):
         return False
     if _WORDS.fullmatch(value):
@@ -55,13 +54,13 @@ def is_random_looking(value: str) -> bool:
 
 
 def entropy(value: str) -> float:
-    """The entropy in bits a character."""
+    """The entropy in bits per character."""
     counts = [value.count(char) / len(value) for char in set(value)]
     return -sum(share * math.log2(share) for share in counts)
 
 
 def mask_secret(secret: str) -> str:
-    """Returns too little of a secret to use it, and enough to find it again."""
+    """Returns a prefix of a secret, too short to use it, long enough to find it."""
     flat = " ".join(secret.split())
     shown = flat[:4] if len(flat) >= 20 else ""
     return f"{shown}*** {len(secret)} characters"

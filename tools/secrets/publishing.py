@@ -1,4 +1,4 @@
-"""Objections to publishing a file: secrets that its base does not have. Pure."""
+"""Finds objections to publishing a file: new secrets. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def objections(
 ) -> list[str]:
     """Returns a sentence for each new secret in `data` or in the file's name, without its value.
 
-    `known` maps the names of this machine's secrets to their values; `base` is the previous
+    `known` maps the names of this machine's secrets to their values. `base` is the previous
     content, None for a new file.
     """
     before = {match.match for match in scan_blob(path, base)} if base is not None else set()

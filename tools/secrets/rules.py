@@ -1,7 +1,7 @@
-"""The rules for text that looks like a secret, as data. Pure.
+"""The rules for recognising secrets in text, as data. Pure.
 
-A rule that is not fatal is about names and values in code. `search` selects the rules for a file;
-`known_values` finds the values of this machine's own secrets.
+Rules that are not fatal match names and values in code. `search` selects the rules for a file.
+`known_values` finds the values of this machine's secrets.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _password(secret: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`pattern`'s group 1, or else the whole match, is the secret if it `holds`. A match has one of
-    the `cues` in it, in any case, which most files have not."""
+    """A rule: group 1 of `pattern`, or else the whole match, is a secret if `holds` accepts it.
+    Every match contains one of the `cues`, which most files do not contain."""
 
     name: str
     pattern: re.Pattern[str]
@@ -55,7 +55,7 @@ def _rule(
 
 
 RULES = (
-    # A name in code is followed by its closing quote; a key goes on, or ends its line.
+    # In code a closing quote follows the name. In a key file the key or the line's end follows.
     _rule(
         "pem_private_key",
         r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
@@ -63,7 +63,7 @@ RULES = (
         "private",
         _any,
     ),
-    # The same in base64, at each of the three places where it can begin.
+    # The same in base64, at each of the three offsets.
     _rule(
         "pem_private_key",
         r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,40}(?:UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW)"
@@ -183,7 +183,7 @@ RULES = (
         fatal=False,
     ),
 )  # fmt: skip
-# Where values stand without quotes; in a program such a line would be an expression.
+# For files with unquoted values. In a program such a line would be an expression.
 UNQUOTED = _rule(
     GENERIC,
     rf"(?im)^[ \t-]{{0,40}}(?:export |env )?{_SECRET_NAME}[ \t]{{0,20}}[:=][ \t]{{0,20}}"

@@ -1,6 +1,6 @@
 """Searches a text or the bytes of a file for secrets, by the rules for its kind. Pure.
 
-A file that documents patterns may switch off what is not fatal, with `secretscan:
+A file that documents patterns can switch off rules that are not fatal, with `secretscan:
 allow-pattern-docs` in its first ten lines.
 """
 
@@ -30,16 +30,16 @@ _SKIPPED_FOLDERS = frozenset(
 
 
 class ScanError(Exception):
-    """Content could not be read, so it is not known to be clean."""
+    """Content cannot be read, so it may contain secrets."""
 
 
 class GitScanError(ScanError):
-    """Git could not list or read the content to scan."""
+    """Git cannot list or read the content to scan."""
 
 
 class Match(NamedTuple):
-    """A secret in a text: 1-based line, the rule's name, the secret itself, and whether the rule
-    holds everywhere."""
+    """A secret in a text: the line (from 1), the rule's name, the secret, and True for a fatal
+    rule."""
 
     line: int
     rule: str
@@ -48,7 +48,7 @@ class Match(NamedTuple):
 
 
 def scan_content(text: str, scan_path: str | None = None) -> list[Match]:
-    """Returns the secrets in a text, by line. `scan_path` decides which rules hold."""
+    """Returns the secrets in a text, by line. `scan_path` selects the rules."""
     softened = has_pragma(text)
     rules = tuple(rule for rule in RULES if rule.fatal or not softened)
     if scan_path is not None and is_env_file(scan_path):
@@ -61,10 +61,10 @@ def scan_content(text: str, scan_path: str | None = None) -> list[Match]:
 
 
 def scan_blob(label: str, data: bytes) -> list[Match]:
-    """Returns the secrets in a file named `label`; a binary one is searched by fatal rules only."""
+    """Returns the secrets in a file named `label`. Only fatal rules apply to a binary file."""
     if not is_binary(data) and _marked_encoding(data) is None:
         return scan_content(decoded(data), label)
-    # A byte order mark may be forged, so marked content is also read as bytes.
+    # A byte order mark may be forged, so such content is also searched as bytes.
     fatal = tuple(rule for rule in RULES if rule.fatal)
     texts = {data.decode("latin-1"), data.replace(b"\0", b"").decode("latin-1")}
     found = {match for text in texts for match in _found(text, fatal)}
@@ -74,18 +74,18 @@ def scan_blob(label: str, data: bytes) -> list[Match]:
 
 
 def has_pragma(text: str) -> bool:
-    """Returns True if the first lines say that the text shows patterns on purpose."""
+    """Returns True if the first lines contain the marker for documented patterns."""
     head = text[:_SNIFFED].split("\n", PRAGMA_LINES)[:PRAGMA_LINES]
     return any(PRAGMA in line for line in head)
 
 
 def is_binary(data: bytes) -> bool:
-    """Returns True for bytes that are no text; UTF-16 and UTF-32 with their mark are text."""
+    """Returns True for bytes that are not a text. UTF-16 and UTF-32 with their mark are texts."""
     return b"\0" in data[:_SNIFFED] and _marked_encoding(data) is None
 
 
 def decoded(data: bytes) -> str:
-    """Returns the text of some bytes; invalid ones are replaced."""
+    """Decodes bytes, and replaces invalid bytes."""
     encoding = _marked_encoding(data)
     return data.decode(encoding or "utf-8", "replace")
 
@@ -106,7 +106,7 @@ def should_skip_file(path: str) -> bool:
 
 
 def is_large(data: bytes) -> bool:
-    """Returns True for content so long that the report says how much was searched."""
+    """Returns True for content so long that the report gives its size."""
     return len(data) > LARGE_BYTES
 
 
@@ -119,7 +119,7 @@ def _marked_encoding(data: bytes) -> str | None:
 
 
 def _found(text: str, rules: tuple[Rule, ...]) -> list[Match]:
-    """Returns the matches by line; a secret that several rules match is reported by the first."""
+    """Returns the matches by line, each secret only for its first rule."""
     lower = text.lower()
     starts: list[int] = []
     found: dict[tuple[int, str], Match] = {}

@@ -1,1 +1,1 @@
-"""The settings: their fields, sources and checks."""
+"""Defines, loads and checks the settings."""

@@ -1,4 +1,4 @@
-"""The kinds of values that settings take: a check of each, and the words for its messages. Pure.
+"""The kinds of values of settings, with their checks and messages. Pure.
 
 `schema` lists the settings.
 """
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 ROLES = ("worker", "setup", "verify")
-WEEK_S = 604_800.0  # beyond some weeks the platforms' own timers overflow
+WEEK_S = 604_800.0  # timers of some platforms overflow after some weeks
 _MOST_USD = 1e9
 _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True)
 _SWITCHES |= dict.fromkeys(("false", "no", "off", "0"), False)
@@ -27,9 +27,9 @@ Command = str | tuple[str, ...]
 class Kind:
     """The values that a setting takes.
 
-    `accept` turns a raw value into the kept one or raises ValueError; `says` completes "must be
-    ..."; `parse` reads text from the environment, None if the environment cannot set the value; a
-    `private` value is not repeated in messages.
+    `accept` converts a raw value or raises ValueError. `says` completes "must be ...". `parse`
+    reads text from the environment; it is None if the environment cannot set the value. Messages do
+    not repeat a `private` value.
     """
 
     says: str
@@ -45,7 +45,7 @@ def _require(condition: bool) -> None:
 
 def _text(raw: Any) -> str:
     _require(isinstance(raw, str) and bool(raw.strip()) and raw.isprintable())
-    _require(not raw.startswith("-"))  # or a program might take it for an option
+    _require(not raw.startswith("-"))  # else a program could take it for an option
     return str(raw)
 
 
@@ -68,7 +68,7 @@ def _parse_switch(text: str) -> bool:
 
 
 def _number(low: float, high: float = sys.float_info.max) -> Callable[[Any], float]:
-    """Accepts a number from `low` to `high`; True, infinity and NaN are none."""
+    """Accepts a number from `low` to `high`, but not True, infinity or NaN."""
 
     def accept(raw: Any) -> float:
         _require(isinstance(raw, int | float) and not isinstance(raw, bool) and low <= raw <= high)
@@ -78,7 +78,7 @@ def _number(low: float, high: float = sys.float_info.max) -> Callable[[Any], flo
 
 
 def inside_one(raw: Any) -> str:
-    """A path inside the repository; ValueError for any other."""
+    """Accepts a path inside the repository. Raises ValueError."""
     parts = PurePosixPath(_text(raw).replace("\\", "/"))
     outside = parts.is_absolute() or PureWindowsPath(raw).drive or ".." in parts.parts
     _require(not outside and parts.name != "")
@@ -128,7 +128,7 @@ def _models(raw: Any) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
-    """USD per 1M tokens; a `cached` of None is unknown."""
+    """USD per 1M tokens. `cached` is None if unknown."""
 
     input: float
     output: float
@@ -154,7 +154,7 @@ def _list_of(accept: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def whole_number(low: int, high: int | None = None) -> Kind:
-    """A whole number from `low` to `high`; 5e6 is one, True and "5" are not."""
+    """Accepts a whole number from `low` to `high`, also 5e6, but not True or "5"."""
 
     def accept(raw: Any) -> int:
         _require(isinstance(raw, int | float) and not isinstance(raw, bool))

@@ -1,7 +1,8 @@
-"""Loads the settings of a run from flags, environment and files: the only reader of both.
+"""Loads the settings of a run from flags, environment and files.
 
-`load` merges per key, flag > environment > project file > user file > default, and reports every
-problem at once. A backend interprets its own values.
+No other module reads the environment or config files. `load` merges per key, flag > environment >
+project file > user file > default, and reports all problems at once. Backends interpret their own
+values.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ STATE_VARIABLES = ("TIDEGATE_STATE_DIR", "AESOP_STATE_ROOT")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of a run. `environ` is the environment they were read with, `files` the config
-    files that were read, the weakest first. `review_backend` is None if no source sets any of its
-    keys: then the backend also reviews."""
+    """All settings of a run. `environ` is their environment, `files` are the config files read, the
+    weakest first. `review_backend` is None if none of its keys is set; then the backend also
+    reviews."""
 
     backend: BackendSettings
     verify: VerifySettings
@@ -69,9 +70,8 @@ def load(
 ) -> Settings:
     """Read and check all settings; `project` and `environ` default to the current ones.
 
-    `config` is read instead of the project's files. `flags` is keyed by dotted name
-    ("limits.max_workers", "state_dir"); None in it means not given. Raises InputError with every
-    problem of every source.
+    `config` replaces the project's files. `flags` has dotted names ("limits.max_workers",
+    "state_dir"); None means not given. Raises InputError with all problems of all sources.
     """
     where = _Where.of(project, config, environ, cwd)
     found = where.read()
@@ -94,7 +94,7 @@ def load(
 
 
 def process_environment() -> Mapping[str, str]:
-    """This process's environment as it is now, read-only."""
+    """The present environment of this process, read-only."""
     return MappingProxyType(dict(os.environ))
 
 
@@ -106,10 +106,10 @@ def resolve_state_dir(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Path:
-    """The state folder that `load` would give, without judging the other settings.
+    """The state folder of `load`, without checking other settings.
 
-    No file is read when the flag or the environment decides, so a broken file never keeps
-    anyone from stopping a run. Raises InputError when a file that decides cannot be read.
+    No file is read if the flag or the environment decides, so a user can stop a run in spite of a
+    broken file. Raises InputError if a needed file cannot be read.
     """
     where = _Where.of(project, config, environ, cwd)
     if flag is not None and not str(flag).strip():
@@ -129,7 +129,7 @@ def place_state_dir(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Path:
-    """The state folder for a `state_root` that the caller has read: environment, it, `state`."""
+    """The state folder from the environment, else the caller's `state_root`, else `state`."""
     return _state_dir(None, configured, _Where.of(None, None, environ, cwd))
 
 
@@ -200,8 +200,8 @@ def _value(entry: Entry, environ: Mapping[str, str]) -> Any:
 
 
 def _placed_phase(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
-    """Resolves the program of a phase's backend against the folder of the file that names it.
-    `driver.pipeline` reports what is wrong with such a table."""
+    """Resolves the program of a phase's backend against the folder of its file. `driver.pipeline`
+    reports faults of such a table."""
     backend = table.get("backend")
     match backend.get("command") if isinstance(backend, Mapping) else None:
         case [str(program), *words]:
@@ -211,7 +211,7 @@ def _placed_phase(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
 
 
 def _placed(program: str, base: Path) -> str:
-    """Resolves a relative path against the folder of its file; a bare name is found in PATH."""
+    """Resolves a relative path against the folder of its file. A bare name stays, for PATH."""
     return str(base / program) if "/" in program and not Path(program).is_absolute() else program
 
 

@@ -1,7 +1,6 @@
-"""Every setting: its name, kind, range and default, as dataclasses whose fields carry a `Kind`.
+"""Defines every setting: name, kind, range and default, as dataclass fields with a `Kind`.
 
-The sources of values are in `sources`. A new setting is one field here and one row in
-docs/configuration.md.
+`sources` reads the values. A new setting is a field here and a row in docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def _key(kind: Kind, default: Any = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class BackendSettings:
-    """The agents and how they are started; None means the backend's own default."""
+    """The agents, and how to start them. None means the backend's default."""
 
     name: str = _key(kinds.TEXT, "claude")
     model: str | None = _key(kinds.TEXT)
@@ -80,7 +79,7 @@ class ReviewSettings:
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    """The phases of every item, as tables that `driver.pipeline` reads; () is the classic order."""
+    """The phases of every item, as tables for `driver.pipeline`. () means the classic order."""
 
     prompt_dir: str = _key(kinds.FOLDER, "prompts")
     phase: tuple[Mapping[str, Any], ...] = _key(kinds.PHASES, ())
@@ -105,7 +104,7 @@ class ShipSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitsSettings:
-    """Bounds of a run; None is no bound."""
+    """Limits of a run. None means no limit."""
 
     max_workers: int | None = _key(kinds.COUNT)  # None means DEFAULT_WIDTH of driver.wave.run
     max_parallel_tests: int | None = _key(kinds.COUNT)

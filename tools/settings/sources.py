@@ -1,7 +1,7 @@
-"""Reads each source of settings into entries `section.key -> raw value`.
+"""Reads the sources of settings into entries `section.key -> raw value`.
 
-Knows the paths and shapes of the files, not what a value means. The environment is an argument.
-Problems are collected, not raised.
+Knows the paths and formats of the files, but not the meaning of values. The environment is an
+argument. Problems are collected, not raised.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROJECT_FILE = "tidegate.toml"
 SOURCE_FILE = "aesop.config.json"
 PREFIX = "TIDEGATE_"
 _STATE_NAMES = (STATE_DIR, "state_root")
-# The source's flat keys; what else its file holds belongs to its other tools.
+# The flat keys of the original project. Other keys in its file belong to its other tools.
 _SOURCE_KEYS = {
     "backend": "backend.name",
     "model": "backend.model",
@@ -36,8 +36,8 @@ _SOURCE_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value from a source. `spoken` is its name in messages; its paths are relative to `base`;
-    `is_text` says that the value is text to parse."""
+    """A value from a source. `spoken` is its name in messages. Its paths are relative to `base`.
+    `is_text` marks a text to parse."""
 
     name: str
     raw: Any
@@ -48,8 +48,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The values of all sources, the weakest first, and the files they come from. `problems` are
-    about wrong values, `unread` about files that could not be read."""
+    """The values of all sources, the weakest first, and their files. `problems` are wrong values,
+    `unread` are unreadable files."""
 
     entries: list[Entry] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Found:
 def read_files(
     project: Path, cwd: Path, config: Path | None, environ: Mapping[str, str], found: Found
 ) -> None:
-    """Add the user's file, then the project's (or `config` instead of it), to `found`."""
+    """Add the user's file, then the project's file or else `config`, to `found`."""
     if (user := user_file(environ)) is not None:
         _read_toml(user, found)
     if config is not None:
@@ -76,7 +76,7 @@ def read_files(
 
 
 def user_file(environ: Mapping[str, str]) -> Path | None:
-    """The user's own file on this platform; None when the environment names no home folder."""
+    """The user's config file on this platform; None without a home folder."""
     if sys.platform == "win32":
         home = environ.get("APPDATA", "")
     else:
@@ -87,7 +87,7 @@ def user_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def from_environment(environ: Mapping[str, str], cwd: Path, found: Found) -> None:
-    """Add TIDEGATE_<SECTION>_<KEY>; an empty variable counts as unset, other names are not ours."""
+    """Add the variables TIDEGATE_<SECTION>_<KEY>. An empty variable counts as unset."""
     known = {PREFIX + one.replace(".", "_").upper(): one for one in KINDS if "." in one}
     for variable in sorted(environ):
         section, _, _ = variable.removeprefix(PREFIX).lower().partition("_")
@@ -103,7 +103,7 @@ def from_environment(environ: Mapping[str, str], cwd: Path, found: Found) -> Non
 
 
 def from_flags(flags: Mapping[str, Any], cwd: Path, found: Found) -> None:
-    """Add the command line's values, by dotted name; None means the flag was not given."""
+    """Add the values of flags, by dotted name. None means not given."""
     for name, raw in flags.items():
         if raw is None:
             continue
@@ -115,7 +115,7 @@ def from_flags(flags: Mapping[str, Any], cwd: Path, found: Found) -> None:
 
 
 def nearest(name: str, known: Mapping[str, Any]) -> str:
-    """`; did you mean ...?`, or nothing when no known name is like it."""
+    """`; did you mean ...?`, or "" if no known name is similar."""
     from difflib import get_close_matches
 
     last = name.rpartition(".")[2]
@@ -136,7 +136,7 @@ def _read_toml(path: Path, found: Found) -> bool:
 def _read_pyproject(path: Path, found: Found) -> None:
     text = _text_of(path, found)
     if text is None or "tidegate" not in text:
-        return  # most files have no table of ours and are not worth parsing
+        return  # most files have no table of ours, so they are not parsed
     tool = _parse_toml(path, text, found).get("tool")
     table = tool.get("tidegate") if isinstance(tool, dict) else None
     if isinstance(table, dict):
@@ -163,7 +163,7 @@ def _parse_toml(path: Path, text: str, found: Found) -> dict[str, Any]:
 
     try:
         return tomllib.loads(text)
-    except ValueError as error:  # its own TOMLDecodeError, or a number of too many digits
+    except ValueError as error:  # TOMLDecodeError, or a number with too many digits
         found.unread.append(f"{path} is not valid TOML: {error}")
     except RecursionError:
         found.unread.append(f"{path} is not valid TOML: it is nested too deeply")
@@ -228,7 +228,7 @@ def _source_entries(path: Path, document: Mapping[str, Any], found: Found) -> It
     if not isinstance(limits, dict):
         found.problems.append(f"{path}: limits must be an object")
         limits = {}
-    for key in limits:  # their writer relies on a name that can only be a misspelt ceiling
+    for key in limits:  # a misspelt ceiling would not protect the user
         name = f"limits.{key}"
         close = get_close_matches(name.lower(), KINDS, n=1, cutoff=0.9)
         if name not in KINDS and close:
