@@ -33,7 +33,7 @@ _NEVER_PASSED = (
 
 
 class Ending(StrEnum):
-    """How a run ended; only EXITED has an exit code."""
+    """The end of a run; only EXITED has an exit code."""
 
     EXITED = "exited"
     TIMED_OUT = "timed_out"

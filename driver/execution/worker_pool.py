@@ -22,7 +22,7 @@ _TICK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ShutdownPolicy(Generic[Job, Result]):
-    """How to end running jobs. Once `is_stopped` is true, `force` is called after half of
+    """The way to end running jobs. Once `is_stopped` is true, `force` is called after half of
     `grace_s()` seconds. After `grace_s()` seconds an unfinished job gets the result
     `abandoned(job)`."""
 

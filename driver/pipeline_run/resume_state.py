@@ -69,7 +69,8 @@ def resume_state(
     if moved and (in_tracker or entry.get("task") != key.task_key):
         return ResumeState()
     settled, green = bool(entry.get("settled")), entry.get("verdict") == Verdict.VERIFIED
-    number = _count(entry.get("attempt"))
+    counted = entry.get("attempt")
+    number = counted if isinstance(counted, int) and not isinstance(counted, bool) else 0
     attempts = 0 if settled or green or moved else number
     commit = text_or_none(entry.get("commit"))
     proven = green or (bool(entry.get("proven")) and not settled)
@@ -128,10 +129,6 @@ def _entry_about(entries: Entries, key: ItemKey) -> dict[str, Any] | None:
         ),
         None,
     )
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def text_or_none(value: object) -> str | None:

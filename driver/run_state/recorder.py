@@ -173,8 +173,10 @@ class Recorder:
             self._report(str(error))
 
     def given_up(self, key: ItemKey) -> None:
-        """What earlier runs announced of the item is not published, and its work is done anew.
-        Raises LeasedElsewhereError."""
+        """Drop the item from publications that earlier runs announced: its work is done anew.
+
+        Raises LeasedElsewhereError.
+        """
         places = (key.location, key.repo)
 
         def drop(transaction: Transaction) -> None:

@@ -118,8 +118,8 @@ class PublicationBook:
             self._put(replace(one, items=items, branch=branch or one.branch), now)
 
     def drop(self, slug: str, now: float, *places: str | None) -> None:
-        """What is open of an item, of a repository at one of `places`, will not be published: its
-        work is shipped anew, if at all."""
+        """Drop an item of a repository at one of `places` from all open publications: its work is
+        shipped anew, if at all."""
         for one in self.all(only_open=True):
             if slug not in one.open_slugs or not one.is_of(*places):
                 continue

@@ -62,7 +62,7 @@ class Exchange:
         proxy: str | None = None,
         follow: bool = True,
     ) -> None:
-        """With `follow=False` a redirect counts as an answer."""
+        """A redirect counts as an answer if `follow` is false."""
         self._follow = follow
         self._request = request
         self._watch = watch
