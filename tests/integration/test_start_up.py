@@ -207,4 +207,4 @@ def test_a_current_folder_that_is_gone_is_one_sentence(folder: Path, program: Pa
         timeout=30,
     )
     assert (done.returncode, "Traceback" in done.stderr) == (4, False), done.stderr
-    assert "the current folder is gone" in done.stderr
+    assert "the current folder was removed" in done.stderr
