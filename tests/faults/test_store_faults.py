@@ -277,7 +277,7 @@ def test_lost_commits_are_named_by_an_anchor(path: Path, damage: Callable[[Path]
 def test_commits_without_their_database_are_damage(path: Path) -> None:
     ran(APPEND_AND_DIE, path, "10")
     path.unlink()
-    with pytest.raises(DamagedStoreError, match="left"):
+    with pytest.raises(DamagedStoreError, match="has commits"):
         EventStore(path)
 
 

@@ -197,7 +197,7 @@ def test_a_provider_that_answers_nobody_for_long_parks_the_wave_and_says_so(
     assert verdicts(report) == {"one": "verified", "two": "undecided", "three": "halted"}
     assert (report["abort_reason"], report["exit_code"]) == ("parked", 3)
     assert (report["shipped"], report["parked_until"]) == (["one"], None)
-    assert "away" in report["error"]
+    assert "does not answer" in report["error"]
     assert driver.rounds_of("three") == []
     assert report["provider"]["closings"] == 1
     assert report["provider"]["closedS"] >= 0.2
