@@ -144,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--wave", help="count the tokens of this wave (without it, or --window: none)"
     )
-    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     return program(parser, _run, argv)
 
 

@@ -207,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--wave", help="the wave (default: AESOP_WAVE)")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--config", metavar="FILE", help="the config file")
-    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     return program(parser, _run, argv)
 
 

@@ -203,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="fleet_ledger", description="The ledger of what agents used."
     )
-    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     commands = parser.add_subparsers(dest="command", required=True)
     append = commands.add_parser("append", help="add a row")
     for name in ("timestamp", "agent_type", "model", "duration_sec", "tokens_in"):

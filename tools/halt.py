@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("reason", nargs="?", help="the reason, shown by every halted run")
     parser.add_argument("--status", action="store_true", help="exit 1 if halted, 0 if not")
     parser.add_argument("--clear", action="store_true", help="end the halt")
-    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     return program(parser, _run, argv)
 
 

@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     setting.add_argument("--role", default="orchestrator", help="(default: orchestrator)")
     clearing = actions.add_parser("clear", help="remove the status")
     for action in (setting, clearing):
-        action.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+        action.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     return program(parser, _act, argv)
 
 

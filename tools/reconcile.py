@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--state-md", metavar="FILE", default="STATE.md", help="(default: STATE.md)")
     add("--db", metavar="FILE", help="the database (default: the state folder's)")
-    add("--state-dir", metavar="DIR", help="the state folder (default: as the runs find it)")
+    add("--state-dir", metavar="DIR", help="the state folder (default: that of the settings)")
     add("--resolve", action="store_true", help="write the authority's phase to the other side")
     add("--authority", choices=(GIT, STORE), default=GIT, help="side that counts (default: git)")
     add("--merge", metavar="DB", help="instead: adopt the events that only this other database has")
@@ -97,7 +97,7 @@ def _merged(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     db, other = _db(asked), Path(asked.merge)
     for path in (db, other):
         if not path.is_file():
-            raise InputError(f"there is no database {path}; name the file tracker_events.db")
+            raise InputError(f"there is no database at {path}; give the path of one")
     with StateAPI(db) as mine, StateAPI(other) as theirs:
         report = reconcile_stores(mine, theirs)
     conflicts = [str(conflict) for conflict in report.conflicts]

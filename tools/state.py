@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--prefer", metavar="ID=SIDE", action="append", default=[], help="SIDE: file or store"
     )
     for view in (items, waves, wave, traces, status, events, settle):
-        view.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+        view.add_argument("--state-dir", help="the state folder (default: that of the settings)")
         view.add_argument("--json", action="store_true", help="one JSON document")
     return program(parser, _act, argv)
 

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="wave_ledger_hook", description="Ledger a wave's report.")
     for name in ("--report-file", "--wave", "--timestamp"):
         parser.add_argument(name, required=True)
-    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     return program(parser, _run, argv)
 
 

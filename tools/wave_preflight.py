@@ -181,7 +181,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="wave_preflight.py", description="Is the project ready for a wave?")
     add = parser.add_argument
     add("--root", metavar="DIR", default=".", help="the project (default: the current folder)")
-    add("--state-root", metavar="DIR", help="its state folder (default: as the runs find it)")
+    add("--state-root", metavar="DIR", help="its state folder (default: that of the settings)")
     add("--tracker", metavar="FILE", help="look through this backlog instead; never fails")
     add("--ledger", metavar="FILE", help="with --tracker: also sum up this ledger")
     parser.add_shared("--json")

@@ -42,7 +42,7 @@ def checkpointed(
     branch, commit, pushed, warning = settings.checkpoint.branch, None, False, None
     try:
         if repo is None:
-            raise CannotRunError("no repository was given to put it in; name it with --repo")
+            raise CannotRunError("no repository was given for the checkpoint; name one with --repo")
         with scratch_folder() as scratch:
             checkpoint = _Checkpoint.opened(scratch, repo, settings)
             commit, pushed, warning = checkpoint.made(api, wave_id)

@@ -23,7 +23,7 @@ def root(named: str | Path | None) -> Path:
     """The folder to search: `named`, or from the environment. Raises InputError without both."""
     found = str(named or process_environment().get(VARIABLE) or "")
     if not found:
-        raise InputError(f"name the folder with the transcripts in {VARIABLE}")
+        raise InputError(f"set {VARIABLE} to the folder that holds the transcripts")
     return Path(found)
 
 
