@@ -26,9 +26,7 @@ from driver.git.repository import (
     commit_at,
     exclude_from_status,
     fast_forward,
-    is_ancestor,
     open_repository,
-    tip_of,
     toplevel_of,
 )
 
@@ -45,9 +43,7 @@ __all__ = [
     "exclude_from_status",
     "fast_forward",
     "find_remote",
-    "is_ancestor",
     "open_repository",
-    "tip_of",
     "toplevel_of",
 ]
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.execution.processes import Captured
-from driver.git.ancestry import is_in_history
 from driver.git.command import (
     BULK_TIMEOUT_S,
     LOCAL_TIMEOUT_S,
@@ -238,17 +237,7 @@ def borrow_objects(git_dir: Path, repo: Repository, *more: Path) -> None:
         shutil.copyfile(repo.common_dir / "shallow", git_dir / "shallow")
 
 
-def tip_of(repo: Repository, branch: str, environ: Mapping[str, str]) -> str:
-    """The commit of a branch in the user's repository; "" if there is no such branch."""
-    return commit_at(repo, f"refs/heads/{branch}", environ)
-
-
 def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:
     """The commit of a ref in the user's repository; "" if there is no such ref."""
     asked = ("rev-parse", "-q", "--verify", ref)
     return text(git_in(repo, environ, *asked, accept=(0, 1)).stdout).strip()
-
-
-def is_ancestor(repo: Repository, commit: str, of: str, environ: Mapping[str, str]) -> bool:
-    """True if `of` contains `commit`. False also for an unknown commit."""
-    return is_in_history(repo.git_dir, user_environment(environ), commit, of)

@@ -18,7 +18,7 @@ from driver.domain import phase_receipt
 from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
 from driver.domain.results import RESUME, Attempt, ItemOutcome, Shipment, Verdict
 from driver.domain.reviews import ReviewWord, settled_by
-from driver.git.private_git import GitError, is_ancestor, tip_of
+from driver.git.private_git import GitError
 from driver.pipeline import position
 from driver.pipeline.definition import REVIEW, SETUP
 from driver.pipeline_run.resume_state import ResumeState
@@ -55,7 +55,7 @@ def finish_pending(wave: Wave, states: Mapping[str, ResumeState]) -> None:
             wave.gates.check()
             branch = context.repository.branch
             if pending.reconcile(context) and branch:
-                context.moved_to = tip_of(context.repository, branch, context.environ)
+                context.moved_to = context.branches.tip(branch)
 
 
 def earlier_shipments(
@@ -83,9 +83,8 @@ def published(item: ItemRun, state: ResumeState) -> ItemOutcome | None:
         phases=state.phases,
         resumed=True,
     )
-    repository = context.repository
     try:
-        if is_ancestor(repository, state.commit, repository.head, context.environ) or (
+        if context.branches.is_in_head(state.commit) or (
             state.pending is not None and state.pending.reconcile(context)
         ):
             return replace(

@@ -15,8 +15,9 @@ from typing import Any
 from driver.backlog.dependencies import needed
 from driver.backlog.publication_status import KEY, Shipped
 from driver.git.ancestry import is_in_history
+from driver.git.branch_view import BranchView
 from driver.git.command import user_environment
-from driver.git.private_git import Repository, open_repository, tip_of
+from driver.git.private_git import Repository, open_repository
 from driver.publishing.merged import RemoteView, UnaskedError, merged_in
 from driver.publishing.published_history import History
 from driver.scheduler.context import Cycle, by_repository
@@ -67,7 +68,7 @@ def _start_of(repository: Repository, settings: Settings) -> Iterator[_Start]:
     """The commit that is checked out, or the head of `[ship] target`, the remote's if it has it."""
     target, environ, shallow = settings.ship.target, settings.environ, repository.shallow
     with ExitStack() as stack:
-        known = tip_of(repository, target, environ) if target else ""
+        known = BranchView(repository, environ).tip(target) if target else ""
         branch, commit = target or repository.branch or "HEAD", known or repository.head
         start = _Start(branch, commit, shallow, repository.git_dir, user_environment(environ))
         if target:

@@ -218,6 +218,3 @@ class GitContext(RepositoryContext):
         """Raise WorkspaceError if there are replaced objects."""
         if replaced := self.replaced_objects():
             raise WorkspaceError(REPLACED.format(", ".join(replaced)))
-
-
-TestCheckoutSource = Workspace | GitContext
