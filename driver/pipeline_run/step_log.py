@@ -27,6 +27,8 @@ class StepLog:
 
     def __init__(self, item: ItemRun) -> None:
         self._item = item
+        # Several steps leave the same tree, and its patch is written once.
+        self._saved: set[str] = set()
 
     def stepped(self, receipt: PhaseReceipt, work: Attempt | None, number: int | None) -> None:
         """A step is over that gives no verdict on the work; `number` is that of its dispatch."""
@@ -52,8 +54,9 @@ class StepLog:
 
     def _record(self, receipt: PhaseReceipt, step: Step) -> None:
         item = self._item
-        if receipt.output is not None:
+        if receipt.output is not None and receipt.output not in self._saved:
             save(item, receipt.output, step_patch(receipt.output))
+            self._saved.add(receipt.output)
         item.phases.append(receipt)
         item.wave.recorder.record(item.key, step)
 

@@ -153,7 +153,7 @@ class CloneWorkspace(Workspace):
     def patch(self, tree: str | None) -> bytes:
         if tree is None:
             return b""
-        made = self._patches.pop(tree, None)  # asked for only once, and it may be large
+        made = self._patches.get(tree)
         return self._git.patch(self.context.base_tree, tree) if made is None else made
 
     def whole_diff(self, tree: str, since: str | None = None) -> bytes:
@@ -177,6 +177,7 @@ class CloneWorkspace(Workspace):
         return left_behind(self.top, self.context.repository.branch)
 
     def close(self) -> None:
+        self._patches = {}  # an item in its wave outlives its workspace, and a patch may be large
         try:
             remove_tree(self.top)
         except OSError as trouble:
