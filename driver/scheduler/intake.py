@@ -6,10 +6,10 @@ Reads the tracker and checks that repositories and work folders exist; creates n
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ from state_store.documents.item_id import id_of
 from state_store.tracker.file import read_tracker_file
 from state_store.views.publications import known_publications
 
+Pending = Callable[[], dict[str, list[Publication]]]  # open publications by slug, read once
+
 
 @collector_paused()  # the index and the selection create no reference cycles
 def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
@@ -53,7 +55,8 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
         raise InputError(index.problems)
     _check_names(cycle, index)
     queue = index.todo
-    held_back = {**_not_yet(cycle, index), **held_back}
+    pending = cache(partial(_pending_by_slug, cycle))
+    held_back = {**_not_yet(cycle, index, pending), **held_back}
     asked, others = cycle.item_filter.split(queue.items)
     named = [number for number in asked if queue.names[number] in held_back]
     apart = {n: held_back[queue.names[n]] for n in named if id_of(queue.items[n]) is not None}
@@ -65,7 +68,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
             broken.append(Skipped(name_of(queue.items[number]), reason, detail=detail))
     sound = queue.part([number for number in todo if number not in index.faults])
     _check_own_checkout(cycle, sound.items)
-    selection, homeless = _select_at_home(cycle, sound)
+    selection, homeless = _select_at_home(cycle, sound, pending)
     broken += homeless
     if broken and not selection.selected and not apart:
         raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
@@ -82,19 +85,21 @@ def _check_names(cycle: Cycle, index: TrackerIndex) -> None:
         cycle.item_filter.check_names(read_tracker_file(cycle.tracker).entries)
 
 
-def _not_yet(cycle: Cycle, index: TrackerIndex) -> dict[str, Skipped]:
+def _not_yet(cycle: Cycle, index: TrackerIndex, pending: Pending) -> dict[str, Skipped]:
     """Items that wait for a dependency, and items in backoff unless they were named."""
     linked = index.linked
     resting = {} if cycle.item_filter.only else in_backoff(linked, datetime.now(UTC))
-    for name in _pending(cycle, linked) if resting else ():
+    for name in _pending_ids(cycle, linked, pending) if resting else ():
         resting.pop(name, None)
     return {**resting, **waiting(linked, absent=absent(cycle, linked))}
 
 
-def _select_at_home(cycle: Cycle, queue: OrderedQueue) -> tuple[Selection, list[Skipped]]:
+def _select_at_home(
+    cycle: Cycle, queue: OrderedQueue, pending: Pending
+) -> tuple[Selection, list[Skipped]]:
     """Disjoint items whose repository and work folder exist, and the items without: a fault of one
     item neither stops the others nor takes their place."""
-    first = _pending(cycle, queue.items)
+    first = _pending_ids(cycle, queue.items, pending)
     default_repo = str(cycle.repo) if cycle.repo else None
     homeless: dict[str, Skipped] = {}
     while True:
@@ -111,18 +116,23 @@ def _select_at_home(cycle: Cycle, queue: OrderedQueue) -> tuple[Selection, list[
         queue = queue.part([n for n, name in enumerate(queue.names) if name not in fresh])
 
 
-def _pending(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The ids of items whose publication is pending: they go first, and wait for nothing."""
+def _pending_by_slug(cycle: Cycle) -> dict[str, list[Publication]]:
     pending: dict[str, list[Publication]] = {}
     for one in known_publications(cycle.state_dir):
         for slug in one.open_slugs:
             pending.setdefault(slug, []).append(one)
-    same_name = (item for item in items if str(item.get("slug")) in pending) if pending else ()
+    return pending
+
+
+def _pending_ids(cycle: Cycle, items: Iterable[Mapping[str, Any]], pending: Pending) -> list[str]:
+    """The ids of items whose publication is pending: they go first, and wait for nothing."""
+    by_slug = pending()
+    same_name = (item for item in items if str(item.get("slug")) in by_slug) if by_slug else ()
     return [
         str(id_of(item))
         for item in same_name
         if any(
-            one.is_of(named_repo(item), place_of(item, cycle.repo)) for one in pending[item["slug"]]
+            one.is_of(named_repo(item), place_of(item, cycle.repo)) for one in by_slug[item["slug"]]
         )
     ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,20 @@ from state_store.documents.errors import TidegateError
 from state_store.write_api import STATE_DB_FILENAME
 
 
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    """The latest entries of a journal, and the lists by file that an earlier version wrote."""
+
+    latest: tuple[Mapping[str, Any], ...]
+    lists: Mapping[Path, list[dict[str, Any]]]
+
+    @classmethod
+    def read(cls, state_dir: Path) -> _Journal:
+        """Raises CannotRunError for a journal that cannot be listed."""
+        entries, _ = journal.load_entries(state_dir)
+        return cls(tuple(entries.values()), journal.lists_of_entries(state_dir))
+
+
 def known_publications(state_dir: Path) -> tuple[Publication, ...]:
     """All publications, the oldest first. Changes nothing and makes no database. Raises
     CannotRunError for a journal that cannot be listed."""
@@ -34,40 +49,39 @@ def known_publications(state_dir: Path) -> tuple[Publication, ...]:
     with suppress(TidegateError):  # what is to be written later says that the store is damaged
         if database.exists():
             rows, is_lost = publications_in(database), False
-    return (*rows, *_lacking(state_dir, rows, is_lost=is_lost))
+    return (*rows, *_lacking(_Journal.read(state_dir), rows, is_lost=is_lost))
 
 
 def publications_in_journal(state_dir: Path) -> tuple[Publication, ...]:
     """All that the journal announces, whether or not a row was committed: for programs that also
     serve a damaged store and change no file of it, and look themselves where the commits are."""
-    return _lacking(state_dir, (), is_lost=True)
+    return _lacking(_Journal.read(state_dir), (), is_lost=True)
 
 
 def import_publications(store: EventStore, state_dir: Path, *, is_lost: bool = False) -> None:
     """Give the store the rows that only the journal has; `is_lost` if the store is a new one that
     takes the place of a lost one. Raises CannotRunError."""
-    if _lacking(state_dir, store.publications(), is_lost=is_lost):
+    found = _Journal.read(state_dir)
+    if _lacking(found, store.publications(), is_lost=is_lost):
         with store.transaction() as transaction:  # another run may have done the same meanwhile
             book, now = transaction.publications, transaction.now.wall_s
-            for one in _lacking(state_dir, book.all(), is_lost=is_lost):
+            for one in _lacking(found, book.all(), is_lost=is_lost):
                 book.announce(one, now)
-    latest, _ = journal.load_entries(state_dir)
-    for path, entries in journal.lists_of_entries(state_dir).items():
-        if not any(entry in latest.values() for entry in entries):
+    for path, entries in found.lists.items():
+        if not any(entry in found.latest for entry in entries):
             with suppress(OSError):
                 path.unlink()
 
 
 def _lacking(
-    state_dir: Path, rows: Iterable[Publication], *, is_lost: bool
+    journal_now: _Journal, rows: Iterable[Publication], *, is_lost: bool
 ) -> tuple[Publication, ...]:
     """The publications of the journal that have no row. An item's entry of its own that announces
     one counts only with `is_lost`: else its row was not committed, and nothing was published."""
-    entries, _ = journal.load_entries(state_dir)
-    listed = [one for found in journal.lists_of_entries(state_dir).values() for one in found]
+    listed = [one for entries in journal_now.lists.values() for one in entries]
     known = {row.tip for row in rows}
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for entry in entries.values():
+    for entry in journal_now.latest:
         texts = [entry.get(key) for key in ("tip", "commit", "branch", "waveId")]
         if not all(isinstance(text, str) and text for text in texts) or entry["tip"] in known:
             continue
