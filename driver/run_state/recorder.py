@@ -35,26 +35,26 @@ Result = TypeVar("Result")
 
 
 class _StagedEntry:
-    """A journal entry that is flushed and does not count yet; None where nothing is journaled."""
+    """A journal entry that is flushed and does not count yet; None where nothing is journaled.
+    `history` keeps the one that counts as the last."""
 
-    def __init__(self, file: StagedFile | None) -> None:
-        self.file = file
-        self.counts = False
+    def __init__(self, file: StagedFile | None, history: _History) -> None:
+        self._file, self._history = file, history
 
     def __enter__(self) -> _StagedEntry:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.file is not None and not self.counts:
-            self.file.drop()
+        if self._file is not None and self._history.written is not self._file:
+            self._file.drop()
 
     def put(self) -> Path | None:
         """Let it count, and return the folder to flush. Raises CannotRunError."""
-        if self.file is None:
+        if self._file is None:
             return None
-        self.file.swap_in()
-        self.counts = True
-        return self.file.path.parent
+        self._file.swap_in()
+        self._history.written = self._file
+        return self._file.path.parent
 
 
 @dataclass(slots=True)
@@ -120,17 +120,13 @@ class Recorder:
         known.reviews.extend([step.review.to_json()] if step.review else [])
         known.phases.extend([step.receipt.to_json()] if step.receipt else [])
         stage = partial(self._staged, key, step)
-        with _StagedEntry(stage() if strict else self._tried(key, stage)) as entry:
+        with _StagedEntry(stage() if strict else self._tried(key, stage), known) as entry:
             put = entry.put if strict else partial(self._tried, key, entry.put)
             write = partial(self._log.record, {key: step}, put, change)
-            try:
-                if step.on_error is OnError.REPORT:
-                    self._tried(key, write)
-                else:
-                    write()
-            finally:
-                if entry.counts:
-                    known.written = entry.file
+            if step.on_error is OnError.REPORT:
+                self._tried(key, write)
+            else:
+                write()
         if step.receipt:
             failpoint("phase.recorded")
         if step.message and strict:
@@ -148,22 +144,18 @@ class Recorder:
             for key, outcome in outcomes.items()
         }
         with ExitStack() as cleanup:
-            entries: dict[ItemKey, _StagedEntry] = {}
-            for key, step in begun.items():
-                entries[key] = cleanup.enter_context(_StagedEntry(self._staged(key, step)))
+            entries = [
+                cleanup.enter_context(_StagedEntry(self._staged(key, step), self._of(key)))
+                for key, step in begun.items()
+            ]
 
             def put() -> Path | None:
-                return [entry.put() for entry in entries.values()][-1]
+                return [entry.put() for entry in entries][-1]
 
             def announce(transaction: Transaction) -> None:
                 transaction.publications.announce(new, transaction.now.wall_s)
 
-            try:
-                self._log.record(begun, put, announce)
-            finally:
-                for key, entry in entries.items():
-                    if entry.counts:
-                        self._of(key).written = entry.file
+            self._log.record(begun, put, announce)
 
     def advance(self, tip: str, state: str) -> None:
         """The publication that ends in `tip` came as far as `state`."""
@@ -183,7 +175,7 @@ class Recorder:
             transaction.publications.drop(key.slug, transaction.now.wall_s, *places)
 
         known = self.publications(only_open=True)
-        if any(key.slug in one.open_slugs and one.is_of(*places) for one in known):
+        if any(one.is_open_for(key.slug, *places) for one in known):
             self._log.change([key], drop)
 
     def found(self, key: ItemKey, commit: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -64,9 +64,18 @@ class Publication:
         """True if the item's commit is not going to be published any more."""
         return any(one.slug == slug and one.state == DROPPED for one in self.items)
 
+    def with_state(self, state: str, of: Callable[[PublishedCommit], bool]) -> Publication:
+        """The publication with `state` in those of its items that `of` chooses."""
+        items = (replace(one, state=state) if of(one) else one for one in self.items)
+        return replace(self, items=tuple(items))
+
     def is_of(self, *places: str | None) -> bool:
         """True if the commits are, or may be, of a repository at one of `places`."""
         return not self.repo or self.repo in places
+
+    def is_open_for(self, slug: str, *places: str | None) -> bool:
+        """True if the end of an item of a repository at one of `places` is not recorded."""
+        return slug in self.open_slugs and self.is_of(*places)
 
 
 def publications_in(path: Path) -> tuple[Publication, ...]:
@@ -95,11 +104,11 @@ class PublicationBook:
         open items, too."""
         for one in self._found("WHERE tip = ?", tip):
             if STATES.index(state) > STATES.index(one.state) and one.state not in _ENDS:
-                items = one.items
+                moved = replace(one, state=state)
                 if state in _ENDS:
                     end = SHIPPED if state == MERGED else DROPPED
-                    items = tuple(replace(i, state=end) if i.state == OPEN else i for i in items)
-                self._put(replace(one, state=state, items=items), now)
+                    moved = moved.with_state(end, lambda item: item.state == OPEN)
+                self._put(moved, now)
 
     def end(self, commit: str, state: str, now: float) -> None:
         """The publication that has an item's commit came to its end."""
@@ -109,26 +118,18 @@ class PublicationBook:
     def mark(self, slug: str, commit: str, now: float, branch: str | None = None) -> None:
         """An item's commit is shipped, to `branch` if it is not the one that was announced."""
         for one in self.all(only_open=True):
-            if not one.has(commit):
-                continue
-            items = tuple(
-                replace(i, state=SHIPPED) if (i.slug, i.commit) == (slug, commit) else i
-                for i in one.items
-            )
-            self._put(replace(one, items=items, branch=branch or one.branch), now)
+            if one.has(commit):
+                marked = one.with_state(SHIPPED, lambda i: (i.slug, i.commit) == (slug, commit))
+                self._put(replace(marked, branch=branch or one.branch), now)
 
     def drop(self, slug: str, now: float, *places: str | None) -> None:
         """Drop an item of a repository at one of `places` from all open publications: its work is
         shipped anew, if at all."""
         for one in self.all(only_open=True):
-            if slug not in one.open_slugs or not one.is_of(*places):
-                continue
-            items = tuple(
-                replace(i, state=DROPPED) if i.slug == slug and i.state == OPEN else i
-                for i in one.items
-            )
-            over = all(i.state == DROPPED for i in items)
-            self._put(replace(one, items=items, state=DROPPED if over else one.state), now)
+            if one.is_open_for(slug, *places):
+                rest = one.with_state(DROPPED, lambda i: i.slug == slug and i.state == OPEN)
+                over = all(item.state == DROPPED for item in rest.items)
+                self._put(replace(rest, state=DROPPED if over else one.state), now)
 
     def all(self, *, only_open: bool = False) -> tuple[Publication, ...]:
         """All rows, or those with open items, the oldest first."""
