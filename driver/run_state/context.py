@@ -176,7 +176,7 @@ class ItemRun:
         try:
             yield self._workspace
         finally:
-            # Files of another user, say of a container, may stay: a pity, but no fault of the work.
+            # Files of another user, for example of a container, may stay. The work is not at fault.
             try:
                 self._workspace.close()
             except TidegateError as stays:

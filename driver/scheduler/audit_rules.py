@@ -72,7 +72,7 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """The same for the same kind and subject, whenever and however it is found."""
+        """A name from kind and subject alone, so a later audit names the same finding alike."""
         key = f"{self.kind}\0{self.subject}".encode("utf-8", "surrogateescape")
         return f"{PREFIX}{hashlib.sha256(key).hexdigest()[:10]}"
 

@@ -79,7 +79,7 @@ class CloneWorkspace(Workspace):
         return self.collected_as(tree)
 
     def collected_as(self, tree: str) -> Collected:
-        """The same for work that is already in git."""
+        """Collects work that is already in git, as a tree."""
         found = self._git.examined(self.context.base_tree, tree)
         if found.forged:
             named = ", ".join(found.forged)

@@ -174,7 +174,7 @@ class GitContext(RepositoryContext):
     def test_checkout(
         self, tree: str | None, *, fresh: bool = False
     ) -> AbstractContextManager[TestCheckout]:
-        """The same as a workspace's, for work that no longer has a workspace."""
+        """Opens a checkout of a tree for work that no longer has a workspace."""
 
     @abstractmethod
     def reading_copy(self, name: str, tree: str) -> AbstractContextManager[TestCheckout]:
