@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from driver.backend_api.driver import Usage
+from driver.domain.findings import Finding, Grade
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.reviews import Review
 from driver.runners.result import Counts, Doubt, counts_from_json
@@ -191,7 +192,8 @@ class Evidence:
 
     `reverted` is the base with the work's own tests. `without_added` is the work without the tests
     that it adds. `canary_word` is the result with a canary test, None without such a run. `flaky`
-    means that one tree gave different results.
+    means that one tree gave different results. `findings` are the objections of all checks. `grade`
+    is set for verified work.
     """
 
     baseline: TestRun | None = None
@@ -203,6 +205,8 @@ class Evidence:
     canary_note: str = ""
     spot_checks: tuple[TestRun, ...] = ()
     flaky: bool = False
+    findings: tuple[Finding, ...] = ()
+    grade: Grade | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +252,8 @@ class Attempt:
             "canaryNote": found.canary_note or None,
             "spotChecked": bool(found.spot_checks),
             "flaky": found.flaky,
+            "grade": str(found.grade) if found.grade else None,
+            "doubts": [one.to_json() for one in found.findings],
             "receipts": [run.to_json() for run in self.receipts],
         }
 
