@@ -47,6 +47,8 @@ def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
         try:
             seen = item.workspace.observe()
             save(item, seen.tree)
+            for note in seen.notes:
+                item.say(note)
             if item.wave.options.recording is not None:
                 answer.record(item, files=_recorded_files(item.workspace, seen.changes))
             if (objection := _objection(item, answer, seen)) is not None:
@@ -68,7 +70,8 @@ def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
         changes=seen.changes,
         survivors=answer.result.survivors,
         evidence=found,
-        final=final,
+        final=final or seen.is_replaced,
+        notes=seen.notes,
         prompt_hash=prompt_sha256(request.prompt),
     )
 
@@ -140,10 +143,10 @@ def _objection(
         return Judgement(Verdict.REFUSED), Evidence()
     if (failed := verdicts.of_dispatch(answer.result)) is not None:
         return failed, Evidence()
-    if found is not None:
+    if found is not None and not seen.git_traces:  # else its work may be in a commit or stash
         on_base = item.wave.baselines.of(item)
         return of_no_change(found, on_base.baseline, item.spec.baseline), on_base
-    return None
+    return None if found is None else (found, Evidence())
 
 
 def against(item: ItemRun, seen: Observed) -> Judgement | None:
@@ -153,8 +156,8 @@ def against(item: ItemRun, seen: Observed) -> Judgement | None:
     changes = verdicts.of_changes(
         seen.changes,
         item.planned.owned,
-        head_moved=seen.head_moved,
-        git_left=seen.git_left,
+        is_replaced=seen.is_replaced,
+        git_traces=seen.git_traces,
         links_outside=seen.links_outside,
         protected="; ".join(filter(None, (verdicts.unfiltered(seen.unfiltered), touched))),
     )

@@ -214,6 +214,7 @@ class Attempt:
     """A dispatch of an item and its result; `phase` is BUILD or REPAIR.
 
     `survivors` are processes that the agent left running; they do not count against the work.
+    `notes` are sentences about what is no part of the work and does not count against it either.
     `prompt_hash` is the hash of the agent's prompt, None if this run dispatched no agent. `final`
     work is not repaired, whatever its verdict.
     """
@@ -232,6 +233,7 @@ class Attempt:
     evidence: Evidence = field(default_factory=Evidence)
     survivors: tuple[str, ...] = ()
     final: bool = False
+    notes: tuple[str, ...] = ()
     prompt_hash: str | None = None
 
     @property

@@ -59,19 +59,18 @@ def of_changes(
     changes: Sequence[Change],
     owned: tuple[OwnedPath, ...],
     *,
-    head_moved: str = "",
-    git_left: Sequence[str] = (),
+    is_replaced: bool = False,
+    git_traces: Sequence[str] = (),
     links_outside: Sequence[str] = (),
     protected: str = "",
 ) -> Judgement | None:
     """Refuses changes to foreign files and changes that cannot be shipped; NO_CHANGE without a
-    change. `protected` names protected and unfiltered files among the changes, "" for none."""
-    touching = _named(", touching ", [change.path for change in changes])
+    change. `git_traces` tell what the agent did with git, which counts neither for nor against
+    it. `protected` names protected and unfiltered files among the changes, "" for none."""
     outside = [c.path for c in changes if not covers(owned, c.path)]
     gone = [c.path for c in changes if c.base_mode == MODE_NESTED != c.mode]
     problems = [
-        *(["".join((head_moved, *touching))] if head_moved else []),
-        *_named("left in the git dir of its workspace: ", git_left),
+        *(["the agent put a link in place of its workspace"] if is_replaced else []),
         *_named("changed outside its files: ", outside),
         *_named("a nested repository: ", [c.path for c in changes if c.mode == MODE_NESTED]),
         *_named("a removed submodule: ", gone),
@@ -81,7 +80,13 @@ def of_changes(
     if problems:
         return Judgement(Verdict.REFUSED, "; ".join(problems))
     if not changes:
-        return Judgement(Verdict.NO_CHANGE, "nothing differs from the base commit")
+        why = "nothing differs from the base commit"
+        held = _named(
+            " on disk, and only files on disk count; what its git holds is not looked at, so check"
+            " the work out there again: ",
+            git_traces,
+        )
+        return Judgement(Verdict.NO_CHANGE, "".join((why, *held)))
     return None
 
 

@@ -218,6 +218,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "durationS": round(attempt.duration_s, 3),
         "usage": attempt.usage.to_json(),
         "survivors": list(attempt.survivors),
+        "notes": list(attempt.notes),
         "test": {key: test[key] for key in keys} if test else None,
         "evidence": attempt.evidence_json(),
     }

@@ -13,28 +13,39 @@ _MAX_REFS = 10_000
 _KINDS = (("refs/heads/", "branch"), ("refs/tags/", "tag"), ("refs/stash", "a stash"))
 
 
-def head_moved(clone: Path, base: str, branch: str | None) -> str:
-    """A sentence about an agent that moved its HEAD; "" if HEAD is unchanged."""
-    head = _read(clone / ".git" / "HEAD") if _is_own(clone, ".git") else None
-    expected = f"ref: refs/heads/{branch}" if branch else base
-    if head is None:
-        return "the agent replaced the .git of its workspace"
-    if head != expected:
-        return f"the agent switched its workspace to {head.removeprefix('ref: refs/heads/')}"
-    commit = _ref(clone / ".git", f"refs/heads/{branch}") if branch else head
-    if commit != base:
-        return f"the agent committed by itself (its HEAD is {(commit or 'gone')[:12]})"
-    return ""
-
-
-def left_behind(clone: Path, branch: str | None) -> tuple[str, ...]:
-    """The names of branches, tags, stashes, other refs and worktrees that are new in a clone."""
+def git_traces(clone: Path, base: str, branch: str | None) -> tuple[str, ...]:
+    """Sentences about what an agent did with git in its clone: a moved HEAD, new branches, tags,
+    stashes, other refs and worktrees."""
     git_dir = clone / ".git"
-    if not _is_own(clone, ".git"):
-        return ()  # `head_moved` reports this case
+    if is_broken(clone, branch):
+        return ("it removed or replaced its .git",)
+    moved = _head_moved(git_dir, base, branch)
     refs = {name for name in _refs(git_dir) if name != f"refs/heads/{branch}"}
     worktrees = (f"worktree {name}" for name in sorted(_names(git_dir / "worktrees")))
-    return (*map(_kind_and_name, sorted(refs)), *worktrees)
+    return (*([moved] if moved else ()), *map(_kind_and_name, sorted(refs)), *worktrees)
+
+
+def _head_moved(git_dir: Path, base: str, branch: str | None) -> str:
+    """A sentence about a HEAD that the agent moved; "" if it is at the base."""
+    head = _read(git_dir / "HEAD") or ""
+    expected = f"ref: refs/heads/{branch}" if branch else base
+    name = head.removeprefix("ref: ")
+    commit = _ref(git_dir, name) if name != head else head
+    shown = (commit or "gone")[:12]
+    if head != expected:
+        to = name.removeprefix("refs/heads/") if name != head else "no branch"
+        return f"it switched to {to} (HEAD is {shown})"
+    return f"it committed (HEAD is {shown})" if commit != base else ""
+
+
+def is_broken(clone: Path, branch: str | None) -> bool:
+    """True if the `.git` of a clone is gone or leads elsewhere, or git could not work with it."""
+    git_dir = clone / ".git"
+    own = (f"refs/heads/{branch or ''}", "objects/info", "worktrees")
+    if not all(_is_own(clone, f".git/{name}") for name in own) or not (git_dir / "refs").is_dir():
+        return True
+    files = ("HEAD", "config", "objects/info/alternates")
+    return any(_read(git_dir / name) is None for name in files)
 
 
 def _kind_and_name(ref: str) -> str:
@@ -71,14 +82,14 @@ def _names(folder: Path) -> list[str]:
 
 
 def put_back_head(clone: Path, base: str, branch: str | None) -> None:
-    """Restore the HEAD of the new clone; the files stay unchanged."""
+    """Restore the HEAD of the new clone, and remove git's locks; the files and the agent's other
+    refs stay. The `.git` must not be broken."""
     git_dir = clone / ".git"
-    if not _is_own(clone, ".git") or _read(git_dir / "HEAD") is None:
-        return
+    for name in _names(git_dir):
+        if name.endswith(".lock"):  # a git command that was ended leaves it, and stops all others
+            (git_dir / name).unlink(missing_ok=True)
     if branch:
         ref = f"refs/heads/{branch}"
-        if not _is_own(clone, f".git/{ref}"):
-            return
         (git_dir / ref).parent.mkdir(parents=True, exist_ok=True)
         _replace(git_dir / ref, base)
     _replace(git_dir / "HEAD", f"ref: refs/heads/{branch}" if branch else base)

@@ -150,6 +150,9 @@ class CloneContext(GitContext):
         # A test may read the staged objects, which are only in Tidegate's private git dir.
         borrow_objects(checkout.path / ".git", self.repository, self.git.path / "objects")
 
+    def lay_git(self, path: Path, index: Path) -> None:
+        self._lay_git(path, index, head=self.base, branch=self.repository.branch)
+
     def close(self) -> None:
         self.checkouts.close()
 
@@ -182,7 +185,7 @@ class CloneContext(GitContext):
             with self._writing:
                 remove_tree(path)
                 self.git.checkout(self.base_tree, path, index)
-                self._lay_git(path, index, head=self.base, branch=self.repository.branch)
+                self.lay_git(path, index)
             for name in self._prepare.copy:
                 copy_into(self.repository.top / name, path / name)
             for command in self._prepare.setup:

@@ -14,7 +14,7 @@ from pathlib import Path
 from driver.domain.ownership import OwnedPath, leaves_tree
 from driver.domain.results import MODE_LINK, Change
 from driver.filesystem.tree import remove_tree
-from driver.workspace.agent_clone import head_moved, left_behind, put_back_head
+from driver.workspace.agent_clone import git_traces, is_broken, put_back_head
 from driver.workspace.repository_context import (
     CLONE,
     GitContext,
@@ -62,11 +62,9 @@ class CloneWorkspace(Workspace):
         self.context.require_objects()
         collected = self.collect(self._owned)
         self._patches = {collected.tree: collected.patch}
-        base, branch = self.context.base, self.context.repository.branch
+        traces = (name for name in self._git_traces() if name not in self._named_before)
         return replace(
-            self.seen(collected),
-            head_moved=head_moved(self.top, base, branch),
-            git_left=tuple(n for n in self._git_left() if n not in self._named_before),
+            self.seen(collected), is_replaced=self.top.is_symlink(), git_traces=tuple(traces)
         )
 
     def collect(self, owned: Sequence[str]) -> Collected:
@@ -170,11 +168,17 @@ class CloneWorkspace(Workspace):
             index.unlink(missing_ok=True)
 
     def forget_commits(self) -> None:
-        self._named_before |= set(self._git_left())
-        put_back_head(self.top, self.context.base, self.context.repository.branch)
+        if self.top.is_symlink():
+            return  # it may lead into the user's checkout
+        base, branch = self.context.base, self.context.repository.branch
+        self._named_before |= set(self._git_traces())
+        if is_broken(self.top, branch):
+            self.context.lay_git(self.top, self.index)
+        else:
+            put_back_head(self.top, base, branch)
 
-    def _git_left(self) -> tuple[str, ...]:
-        return left_behind(self.top, self.context.repository.branch)
+    def _git_traces(self) -> tuple[str, ...]:
+        return git_traces(self.top, self.context.base, self.context.repository.branch)
 
     def close(self) -> None:
         self._patches = {}  # an item in its wave outlives its workspace, and a patch may be large

@@ -22,6 +22,7 @@ from driver.workspace.root import WorkspaceError
 
 CLONE = "clone"
 IN_PLACE = "in_place"
+_MAX_NAMED = 20
 REPLACED = "objects of your repository were given another content (see `git fsck`): {}"
 
 
@@ -29,18 +30,25 @@ REPLACED = "objects of your repository were given another content (see `git fsck
 class Observed:
     """The files on disk after an agent ran, compared with the base; never the agent's own report.
 
-    `git_left` names the branches, tags, stashes and worktrees that it made in its clone. `ignored`
-    has the new files that git ignores, each with the rule. `unfiltered` files need a filter program
-    of git.
+    `is_replaced` is true if the agent put a link in place of its workspace. `git_traces` tell what
+    it did with git there: commits, branches, tags, stashes and worktrees, which are no part of its
+    work. `ignored` has the new files that git ignores, each with the rule. `unfiltered` files need
+    a filter program of git.
     """
 
     changes: tuple[Change, ...]
     tree: str | None = None
-    head_moved: str = ""
-    git_left: tuple[str, ...] = ()
+    is_replaced: bool = False
+    git_traces: tuple[str, ...] = ()
     links_outside: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unfiltered: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what is no part of the work and no offence."""
+        own = "its work is what is on disk; dropped from its own git: "
+        return (own + ", ".join(self.git_traces[:_MAX_NAMED]),) if self.git_traces else ()
 
 
 @dataclass
@@ -109,8 +117,9 @@ class Workspace(ABC):
         del tree
 
     def forget_commits(self) -> None:
-        """Reset the agent's branch to the base and leave the files unchanged. Branches, tags and
-        stashes that `observe` has reported are not reported again."""
+        """Reset the agent's branch to the base and leave the files unchanged. A `.git` that the
+        agent removed or broke is made anew. Other traces in git stay, but `observe` does not report
+        them again."""
         return
 
     def close(self) -> None:
@@ -179,6 +188,10 @@ class GitContext(RepositoryContext):
     @abstractmethod
     def reading_copy(self, name: str, tree: str) -> AbstractContextManager[TestCheckout]:
         """A temporary checkout of `tree` to read."""
+
+    @abstractmethod
+    def lay_git(self, path: Path, index: Path) -> None:
+        """Give a checkout a new `.git` at the base, with a copy of `index`."""
 
     def base_with(self, changes: Sequence[Change]) -> str:
         """The base's tree with only these changes."""

@@ -1,9 +1,10 @@
-"""What agents do with git in their clones, and changes that are no plain files: refused, named."""
+"""What agents do with git in their clones is no offence; changes that are no plain files are."""
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,13 @@ def _linked_ref(clone: Checkout) -> None:
     (clone.path / ".git/refs/heads/hidden").symlink_to("/nowhere")
 
 
+def _made_anew(clone: Checkout) -> None:
+    shutil.rmtree(clone.path / ".git")
+    clone.git("init", "-q")
+    clone.git("add", "-A")
+    clone.git("commit", "-q", "-m", "all of it")
+
+
 IN_GIT: dict[str, tuple[Callable[[Checkout], object], str]] = {
     "a branch": (lambda c: c.git("branch", "side"), "branch side"),
     "a branch with slashes": (lambda c: c.git("branch", "x/y/z"), "branch x/y/z"),
@@ -70,13 +78,20 @@ IN_GIT: dict[str, tuple[Callable[[Checkout], object], str]] = {
         lambda c: c.git("worktree", "add", "-q", "--detach", "../beside"),
         "worktree beside",
     ),
-    "a commit": (lambda c: c.commit({"a.txt": "good\n"}), "committed by itself"),
-    "another branch": (lambda c: c.git("switch", "-qc", "mine"), "switched its workspace to mine"),
-    "no branch": (lambda c: c.git("switch", "-q", "--detach"), "switched its workspace to"),
+    "a commit": (
+        lambda c: c.git("commit", "-q", "--allow-empty", "-m", "x"),
+        "it committed (HEAD is ",
+    ),
+    "another branch": (lambda c: c.git("switch", "-qc", "mine"), "it switched to mine"),
+    "no branch": (lambda c: c.git("switch", "-q", "--detach"), "it switched to no branch"),
     "another git dir": (
         lambda c: c.git("init", "-q", "--separate-git-dir", "../swapped"),
-        "replaced the .git",
+        "removed or replaced its .git",
     ),
+    "no git dir": (lambda c: shutil.rmtree(c.path / ".git"), "removed or replaced its .git"),
+    "no HEAD": (lambda c: (c.path / ".git/HEAD").unlink(), "removed or replaced its .git"),
+    "no objects": (lambda c: shutil.rmtree(c.path / ".git/objects"), "removed or replaced"),
+    "a new repository": (_made_anew, "removed or replaced its .git"),
 }
 
 
@@ -84,9 +99,9 @@ def played_at_once(
     folder: Path,
     table: Mapping[str, tuple[Callable[[Any], object], str]],
     place: Callable[..., Any],
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], list[str]]:
     """One wave, in which the agent of `i0`, `i1` ... does what the table's row says: the records by
-    row."""
+    row, and the rows that were shipped."""
     slugs = {name: f"i{number}" for number, name in enumerate(table)}
     scene = Scene(folder, {**FILES, **{f"{slug}.txt": "base\n" for slug in slugs.values()}})
 
@@ -101,21 +116,121 @@ def played_at_once(
         {slug: agent_of(name) for name, slug in slugs.items()},
         [item(s, f"{s}.txt", f"grep -q good {s}.txt", repairCap=0) for s in slugs.values()],
     )
-    assert report["shipped"] == []
-    return {name: built(report)[slug] for name, slug in slugs.items()}
+    shipped = [name for name, slug in slugs.items() if slug in report["shipped"]]
+    return {name: built(report)[slug] for name, slug in slugs.items()}, shipped
+
+
+Played = tuple[dict[str, Any], list[str]]
 
 
 @pytest.fixture(scope="module")
-def left_in_git(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def left_in_git(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return played_at_once(tmp_path_factory.mktemp("in-git"), IN_GIT, lambda clone: clone)
 
 
 @pytest.mark.parametrize("name", IN_GIT)
-def test_what_an_agent_left_in_its_git_dir_is_refused_and_named(
-    left_in_git: dict[str, Any], name: str
+def test_what_an_agent_left_in_its_git_dir_is_noted_and_its_files_ship(
+    left_in_git: Played, name: str
 ) -> None:
-    assert left_in_git[name]["verdict"] == "refused"
-    assert IN_GIT[name][1] in left_in_git[name]["error"]
+    records, shipped = left_in_git
+    assert name in shipped
+    [note] = records[name]["attempts"][-1]["notes"]
+    assert note.startswith("its work is what is on disk; dropped from its own git: ")
+    assert IN_GIT[name][1] in note
+
+
+@pytest.mark.parametrize("branch", ["main", "mine"])
+@on_scene
+def test_work_that_its_agent_committed_ships(scene: Scene, branch: str) -> None:
+    def agent(agent: Agent) -> None:
+        clone = Checkout(agent.folder, scene.environ)
+        clone.git("checkout", "-q", "-B", branch)
+        clone.commit({"a.txt": "good\n"})
+
+    report, driver = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD)])
+    assert (report["shipped"], len(driver.rounds_of("a"))) == (["a"], 1)
+
+
+@on_scene
+def test_a_foreign_file_in_an_agents_commit_is_refused(scene: Scene) -> None:
+    def agent(agent: Agent) -> None:
+        Checkout(agent.folder, scene.environ).commit({"a.txt": "good\n", "b.txt": "foreign\n"})
+
+    report, _ = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD, repairCap=0)])
+    assert verdicts(report) == {"a": "refused"}
+    assert built(report)["a"]["error"] == "changed outside its files: b.txt"
+
+
+def _work_on_a_branch(clone: Checkout) -> None:
+    clone.git("switch", "-qc", "mine")
+    clone.commit({"a.txt": "good\n"})
+    clone.git("switch", "-q", "main")
+
+
+def _work_in_a_stash(clone: Checkout) -> None:
+    clone.write({"a.txt": "good\n"})
+    clone.git("stash", "-q")
+
+
+@pytest.mark.parametrize(
+    ("hide", "named", "bring_back"),
+    [
+        (_work_on_a_branch, "branch mine", ("checkout", "mine", "--", ".")),
+        (_work_in_a_stash, "a stash", ("stash", "pop", "-q")),
+    ],
+)
+@on_scene
+def test_work_that_is_only_in_git_is_named_and_can_be_brought_back(
+    scene: Scene, hide: Callable[[Checkout], None], named: str, bring_back: Sequence[str]
+) -> None:
+    rounds = [
+        lambda agent: hide(Checkout(agent.folder, scene.environ)),
+        lambda agent: Checkout(agent.folder, scene.environ).git(*bring_back) and None,
+    ]
+    # Green on the base: without a word about the branch, the item would count as done.
+    green_on_base = item("a", "a.txt", "true", repairCap=1, baseline="green")
+    report, driver = scene.play({"a": rounds}, [green_on_base])
+    first, last = built(report)["a"]["attempts"]
+    assert (first["verdict"], last["verdict"]) == ("no_change", "verified")
+    assert f"{named}" in first["reason"]
+    assert f"{named}" in driver.rounds_of("a")[1].prompt
+    assert report["shipped"] == ["a"]
+
+
+@pytest.mark.parametrize("test", ["true", A_GOOD])
+@on_scene
+def test_a_git_dir_that_an_agent_removed_is_put_back_before_the_repair(
+    scene: Scene, test: str
+) -> None:
+    def removes(agent: Agent) -> None:
+        shutil.rmtree(agent.folder / ".git")
+        agent.write({"a.txt": "bad\n", "b.txt": "foreign\n"})
+
+    def mends(agent: Agent) -> None:
+        clone = Checkout(agent.folder, scene.environ)
+        clone.git("checkout", "HEAD", "--", "b.txt")
+        agent.write({"a.txt": "good\n"})
+        clone.git("add", "-A")
+
+    items = [item("a", "a.txt", test, repairCap=1, baseline="green" if test == "true" else None)]
+    report, _ = scene.play({"a": [removes, mends]}, items)
+    assert [one["verdict"] for one in built(report)["a"]["attempts"]] == ["refused", "verified"]
+    assert built(report)["a"]["attempts"][1]["notes"] == []
+    assert report["shipped"] == ["a"]
+
+
+@on_scene
+def test_a_lock_that_a_killed_git_left_is_gone_before_the_repair(scene: Scene) -> None:
+    def locks(agent: Agent) -> None:
+        (agent.folder / ".git/index.lock").touch()
+        agent.write({"a.txt": "bad\n"})
+
+    def adds(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        Checkout(agent.folder, scene.environ).git("add", "-A")
+
+    report, _ = scene.play({"a": [locks, adds]}, [item("a", "a.txt", A_GOOD, repairCap=1)])
+    assert report["shipped"] == ["a"]
 
 
 @on_scene
@@ -131,14 +246,19 @@ def test_a_stash_that_was_taken_back_is_no_fault(scene: Scene) -> None:
 
 
 @on_scene
-def test_what_was_told_once_is_not_told_again_in_the_repair_round(scene: Scene) -> None:
+def test_what_was_noted_once_is_not_noted_again_in_the_repair_round(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
-        agent.write({"a.txt": "good\n"})
+        agent.write({"a.txt": "bad\n"})
         Checkout(agent.folder, scene.environ).git("tag", "v1")
 
-    rounds = [agent, lambda agent: None]
-    report, driver = scene.play({"a": rounds}, [item("a", "a.txt", A_GOOD, repairCap=1)])
-    assert "tag v1" in driver.rounds_of("a")[1].prompt
+    def mends(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+
+    items = [item("a", "a.txt", A_GOOD, repairCap=1)]
+    report, _ = scene.play({"a": [agent, mends]}, items)
+    first, last = built(report)["a"]["attempts"]
+    assert ("tag v1" in first["notes"][0], last["notes"]) == (True, [])
+    assert scene.said.getvalue().count("tag v1") == 1
     assert report["shipped"] == ["a"]
 
 
@@ -167,16 +287,15 @@ ON_DISK: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.fixture(scope="module")
-def left_on_disk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def left_on_disk(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return played_at_once(tmp_path_factory.mktemp("on-disk"), ON_DISK, lambda clone: clone.path)
 
 
 @pytest.mark.parametrize("name", ON_DISK)
-def test_what_is_not_the_items_own_is_refused_and_named(
-    left_on_disk: dict[str, Any], name: str
-) -> None:
-    assert left_on_disk[name]["verdict"] == "refused"
-    assert f"changed outside its files: {ON_DISK[name][1]}" in left_on_disk[name]["error"]
+def test_what_is_not_the_items_own_is_refused_and_named(left_on_disk: Played, name: str) -> None:
+    records, shipped = left_on_disk
+    assert (records[name]["verdict"], shipped) == ("refused", [])
+    assert f"changed outside its files: {ON_DISK[name][1]}" in records[name]["error"]
 
 
 def _file_for_submodule(folder: Path) -> None:

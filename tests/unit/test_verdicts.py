@@ -79,12 +79,13 @@ def test_a_foreign_change_is_refused_and_every_path_is_named(
     assert all(word in judgement.reason for word in words)
 
 
-def test_an_agent_that_commits_by_itself_is_refused_even_within_its_files() -> None:
-    judgement = of_changes([change("src/a.py")], OWNED, head_moved="the agent committed by itself")
-    assert judgement is not None
-    assert judgement.verdict is Verdict.REFUSED
-    assert "committed by itself" in judgement.reason
-    assert "src/a.py" in judgement.reason
+def test_what_an_agent_did_with_git_is_no_offence_and_is_named_where_nothing_is_on_disk() -> None:
+    traces = ["it committed (HEAD is 12ab)", "branch side"]
+    assert of_changes([change("src/a.py")], OWNED, git_traces=traces) is None
+    nothing = of_changes([], OWNED, git_traces=traces)
+    assert nothing is not None
+    assert nothing.verdict is Verdict.NO_CHANGE
+    assert nothing.reason.endswith("12ab), branch side")
 
 
 def test_a_link_that_leaves_the_repository_is_refused() -> None:
