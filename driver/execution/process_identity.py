@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,8 @@ from pathlib import Path
 from state_store.database.clock import SystemClock
 from state_store.instance import get_instance_id
 
-RUN_VARIABLE = "TIDEGATE_RUN"  # environment variable that marks the processes of a wave
+# Marks the agents of a wave. An older Tidegate marked its tests with it as well.
+RUN_VARIABLE = "TIDEGATE_RUN"
 _BOOT_CHARS = 8
 _PROC = Path("/proc")
 
@@ -100,8 +102,13 @@ def _pid_namespace() -> str:
 
 def end_marked(variable: str, value: str) -> tuple[int, ...]:
     """Kill the processes with `variable` set to `value`; returns their PIDs."""
+    return end_all(marked(variable, value))
+
+
+def end_all(pids: Iterable[int]) -> tuple[int, ...]:
+    """Kill processes; returns the PIDs of those that were there."""
     ended = []
-    for pid in marked(variable, value):
+    for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
             ended.append(pid)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.execution.process_identity import RUN_VARIABLE, marked, users_of
+from driver.execution.process_marks import carrying_mark
 from driver.filesystem.temporary import scratch_folders
 from driver.filesystem.tree import remove_tree
 from driver.git.branch_view import HEADS, REMOTE_HEADS, BranchView
@@ -134,7 +135,9 @@ def _workspaces(scope: Scope) -> Iterator[_Found]:
 
 def _workspace(scope: Scope, folder: Path) -> _Found:
     owner = owner_of(folder)
-    users = users_of(folder.resolve()) or (owner and marked(RUN_VARIABLE, owner.mark))
+    users = users_of(folder.resolve())
+    if owner and not users:
+        users = marked(RUN_VARIABLE, owner.mark) or carrying_mark(owner.key)
     if owner is not None and owner.is_in_use:
         why = f"the run of wave {owner.wave_id} is under way (process {owner.maker.pid})"
     elif users:

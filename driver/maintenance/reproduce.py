@@ -23,6 +23,7 @@ from driver.domain.commit_message import (
     items_of,
 )
 from driver.domain.results import RunKind, TestRun, receipts_in, receipts_of_evidence
+from driver.execution.process_marks import new_key, new_mark
 from driver.execution.processes import Command, Processes
 from driver.filesystem.tree import remove_tree
 from driver.git.command import private_environment, run_git, text
@@ -123,18 +124,18 @@ def reproduce(shipped: ProvenCommit, repo: Repository, settings: Settings) -> Re
 
 
 def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: Path) -> TestRun:
-    processes = Processes()
+    processes, key = Processes(), new_key()
     git = PrivateGit.create(folder / "private.git", repo, settings.environ)
-    setup = functools.partial(run_setup, settings, processes, _RUN)
+    setup = functools.partial(run_setup, settings, processes, key)
     prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
     root = folder / "workspaces"
     context = CloneContext(root, git, replace(repo, head=shipped.commit), prepare)
-    environment = test_environment(settings, _RUN)
+    environment = test_environment(settings)
     with context.test_checkout(shipped.tree) as checkout:
         command = Command(
             shipped.command,
             checkout.path / shipped.work_dir,
-            environment,
+            {**environment, **new_mark(key)},
             settings.verify.timeout_s,
             output=folder / "test",
         )

@@ -28,7 +28,7 @@ def set_up(item: ItemRun, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]
     before = item.workspace.observe().changes
     for command in phase.commands:
         begun = time.monotonic()
-        said = run_setup(wave.settings, wave.processes, wave.mark, command, item.workspace.workdir)
+        said = run_setup(wave.settings, wave.processes, wave.key, command, item.workspace.workdir)
         took = round((time.monotonic() - begun) * 1000)
         text = command_text(command)
         done.append(CommandReceipt(text, None if said else 0, took))

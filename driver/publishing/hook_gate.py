@@ -15,6 +15,7 @@ from pathlib import Path
 
 from driver.agents.secret_check import without_secrets
 from driver.domain.results import ItemOutcome, Verdict
+from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Ending, Finished
 from driver.git.branch_view import HEADS
 from driver.git.command import raw, redacted, text
@@ -176,7 +177,8 @@ class AskedHooks:
         wave, ship = self._wave, self._wave.settings.ship
         values = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}
         environment = {
-            **test_environment(wave.settings, wave.mark),
+            **test_environment(wave.settings),
+            **new_mark(wave.key),
             **{f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in values.items()},
             "GIT_EDITOR": ":",
         }

@@ -64,7 +64,8 @@ class Baselines(Protocol):
 
 @dataclass(frozen=True)
 class Wave:
-    """The wave under way. `test_slots` bounds the tests of all its repositories and folders."""
+    """The wave under way. `test_slots` bounds the tests of all its repositories and folders. `key`
+    is the key of the marks of its tests and set-ups (`process_marks`)."""
 
     wave_id: str
     plan: tuple[Planned, ...]
@@ -81,6 +82,7 @@ class Wave:
     options: WaveOptions
     baselines: Baselines
     test_slots: Semaphore
+    key: str
     resume: bool = False
     reviewer: AssignedBackend | None = None
     phase_backends: Mapping[str, AssignedBackend] = field(default_factory=dict)
@@ -105,7 +107,7 @@ class Wave:
 
     @property
     def mark(self) -> str:
-        """The mark that all processes of this run have in their environment."""
+        """The mark that all agents of this run have in their environment."""
         return run_mark(self.run_dir, self.wave_id)
 
     def knows(self, one: PublishedItem) -> bool:

@@ -22,6 +22,7 @@ from driver.execution.process_identity import (
     identity,
     is_alive,
 )
+from driver.execution.process_marks import end_carrying_mark
 from driver.filesystem.tree import remove_tree
 from driver.workspace.run_folder import save_unfinished, sentence
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
@@ -30,28 +31,31 @@ RECORD = "run.json"
 
 
 def run_mark(run_dir: Path, wave_id: str) -> str:
-    """The value of `RUN_VARIABLE` in the processes of a wave. A wave of the same name in another
+    """The value of `RUN_VARIABLE` in the agents of a wave. A wave of the same name in another
     state folder has another one, so neither takes the other's processes for its own."""
     return f"{wave_id}@{digest(str(run_dir.resolve()))[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeadRun:
-    """A run that ended without saying so. `folders` hold its clones."""
+    """A run that ended without saying so. `folders` hold its clones, `key` is the key of its
+    marks."""
 
     wave_id: str
     record: Path
     folders: tuple[Path, ...]
+    key: str = ""
 
 
 @contextmanager
-def noted(run_dir: Path, wave_id: str, folders: Sequence[Path]) -> Iterator[None]:
+def noted(run_dir: Path, wave_id: str, folders: Sequence[Path], key: str = "") -> Iterator[None]:
     """This run's note in `run_dir`, there as long as the block runs."""
     record = run_dir / RECORD
     me = identity(os.getpid())
     note = {
         "wave_id": wave_id,
         "folders": [str(path) for path in folders],
+        "key": key,
         "host": socket.gethostname(),
     }
     write_json_atomic(record, note | (asdict(me) if me else {"pid": os.getpid()}))
@@ -71,6 +75,7 @@ def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
                 str(found.get("wave_id") or record.parent.name),
                 record,
                 tuple(Path(str(name)) for name in found.get("folders") or ()),
+                str(found.get("key") or ""),
             )
 
 
@@ -98,10 +103,9 @@ def clear_up(state_dir: Path, environ: Mapping[str, str]) -> Iterator[str]:
 
 def _clear_up_one(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
     """End what still runs of it, save the work in its clones as patches, remove the clones."""
-    told = [
-        f"ended process {pid} of wave {dead.wave_id}"
-        for pid in end_marked(RUN_VARIABLE, run_mark(dead.record.parent, dead.wave_id))
-    ]
+    agents = end_marked(RUN_VARIABLE, run_mark(dead.record.parent, dead.wave_id))
+    ended = (*agents, *end_carrying_mark(dead.key))
+    told = [f"ended process {pid} of wave {dead.wave_id}" for pid in ended]
     for folder in dead.folders:
         saved = tuple(save_unfinished(folder, dead.record.parent, environ))
         told += [sentence(one, folder) for one in saved]

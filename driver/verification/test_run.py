@@ -13,7 +13,7 @@ from driver.agents.dispatch import run_test_command
 from driver.backend_api.driver import CommandLimits, CommandResult
 from driver.domain.prompts import command_text
 from driver.domain.results import PROOF, Change, TestRun
-from driver.execution.process_identity import RUN_VARIABLE
+from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
@@ -77,7 +77,7 @@ def run_test(
     purpose: str,
 ) -> TestRun:
     """Run a test in a checkout of `tree`. Its whole output is written to `output`."""
-    environment = test_environment(wave.settings, wave.mark)
+    environment = test_environment(wave.settings)
     # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden = output.with_name(uuid.uuid4().hex)
     with wave.test_slots:
@@ -85,7 +85,9 @@ def run_test(
             wave.driver,
             test.command,
             checkout.path / test.work_dir,
-            CommandLimits(wave.settings.verify.timeout_s, environment, hidden),
+            CommandLimits(
+                wave.settings.verify.timeout_s, {**environment, **new_mark(wave.key)}, hidden
+            ),
         )
     if result.output_file is not None:
         for suffix in (".out", ".err"):
@@ -140,10 +142,9 @@ def run_of(
     )
 
 
-def test_environment(settings: Settings, run: str) -> dict[str, str]:
-    """The environment of a test; `run` marks the processes of a wave."""
-    extra = {**_TEST_ENVIRONMENT, RUN_VARIABLE: run}
-    return child_environment(settings.environ, settings.verify.env, extra)
+def test_environment(settings: Settings) -> dict[str, str]:
+    """The environment of a test, without the mark of its processes."""
+    return child_environment(settings.environ, settings.verify.env, _TEST_ENVIRONMENT)
 
 
 def printed(output_file: str | None) -> tuple[str, str] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.domain.work_item import Manifest
+from driver.execution.process_marks import new_key
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
 from driver.limits.spending import opened as spending_of
@@ -75,7 +76,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             ledger = _spending(request, wave_id, api, gates, plan, drivers)
             spending = cleanup.enter_context(ledger)
             mark, ours = run_mark(run_dir, wave_id), _own_paths(request)
-            opener = RepositoryOpener(plan.items, plan.settings, side, mark, ours, plan.target)
+            key = new_key()
+            opener = RepositoryOpener(plan.items, plan.settings, side, mark, key, ours, plan.target)
             contexts = opener.open(cleanup)
         wave = Wave(
             wave_id=wave_id,
@@ -93,6 +95,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             options=request.options,
             baselines=WaveBaselines(gates.stop),
             test_slots=threading.Semaphore(parallel_tests(plan.settings)),
+            key=key,
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
             phase_backends=_phase_backends(request, plan.settings, by_phase),
@@ -104,7 +107,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
 def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
     folders = [one.folder for one in wave.repositories.values()]
     # If this run dies, the next run learns from this note which folders to clear up.
-    cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders))
+    cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders, wave.key))
     cleanup.callback(wave.baselines.close)
     take_snapshot(wave)
     log.begin([planned.slug for planned in wave.plan])

@@ -69,14 +69,16 @@ class SideProcesses:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOpener:
-    """Makes the repository contexts of a wave. `mark` is in the environment of all processes of the
-    run. Changes in or below the paths `ours` are attributed to no item. `target` is the branch to
-    start from and ship to, None for the checked-out branch."""
+    """Makes the repository contexts of a wave. `mark` is in the environment of its agents, `key` is
+    the key of the marks of its tests and set-ups. Changes in or below the paths `ours` are
+    attributed to no item. `target` is the branch to start from and ship to, None for the
+    checked-out branch."""
 
     plan: Sequence[Planned]
     settings: Settings
     side: SideProcesses
     mark: str
+    key: str
     ours: tuple[Path, ...]
     target: str | None = None
 
@@ -103,12 +105,12 @@ class RepositoryOpener:
             why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
             raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-        write_owner(folder, self.mark, checkout)
+        write_owner(folder, self.mark, self.key, checkout)
         git = PrivateGit.create(folder / "private.git", checkout, settings.environ)
         repository, remote = self._started_from(checkout, git, cleanup)
         if self.target:
-            write_owner(folder, self.mark, repository)
-        setup = functools.partial(run_setup, settings, self.side.setups, self.mark)
+            write_owner(folder, self.mark, self.key, repository)
+        setup = functools.partial(run_setup, settings, self.side.setups, self.key)
         prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
         guard = self._checkout_guard(checkout, folder)
         context = CloneContext(folder, git, repository, prepare, remote, guard)

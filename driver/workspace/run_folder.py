@@ -30,11 +30,12 @@ GIT = "private.git"
 @dataclass(frozen=True, slots=True)
 class FolderOwner:
     """The process that made the folder, and the origin of its clones. `mark` is in the environment
-    of the run's processes."""
+    of the run's agents; `key` is the key of the marks of its tests (`process_marks`)."""
 
     maker: ProcessIdentity
     mark: str
     origin: Origin
+    key: str = ""
 
     @property
     def wave_id(self) -> str:
@@ -54,11 +55,11 @@ class FolderOwner:
         return me is not None and (me.boot != self.maker.boot or is_alive(self.maker) is None)
 
 
-def write_owner(folder: Path, mark: str, repository: Repository) -> None:
+def write_owner(folder: Path, mark: str, key: str, repository: Repository) -> None:
     """Record this run as the owner of a new folder."""
     me = identity(os.getpid()) or ProcessIdentity(os.getpid(), None, "")
     top = raw(str(repository.top)).hex()  # a path need not be valid text
-    origin = {"run": mark, "base": repository.head, "top": top}
+    origin = {"run": mark, "key": key, "base": repository.head, "top": top}
     write_json_atomic(folder / OWNER_FILE, asdict(me) | origin)
 
 
@@ -69,7 +70,7 @@ def owner_of(folder: Path) -> FolderOwner | None:
         numbered_by = str(owner.get("numbered_by") or "")
         maker = ProcessIdentity(owner["pid"], owner["started"], owner["boot"], numbered_by)
         origin = Origin(str(owner["base"]), Path(text(bytes.fromhex(owner["top"]))))
-        return FolderOwner(maker, str(owner["run"]), origin)
+        return FolderOwner(maker, str(owner["run"]), origin, str(owner.get("key") or ""))
     except (BadFileError, TypeError, KeyError, ValueError):
         return None
 

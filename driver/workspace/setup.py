@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from driver.execution.process_identity import RUN_VARIABLE
+from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
 from driver.filesystem.tree import signature_of, snapshot
 from state_store.documents.errors import InputError
@@ -34,13 +34,13 @@ class Preparation:
 def run_setup(
     settings: Settings,
     processes: Processes,
-    mark: str,
+    key: str,
     command: SetupCommand,
     folder: Path,
 ) -> str:
-    """Run one set-up command in a fresh checkout; returns "" or a sentence about the failure."""
-    extra = {RUN_VARIABLE: mark}
-    environment = child_environment(settings.environ, settings.verify.env, extra)
+    """Run one set-up command in a fresh checkout; returns "" or a sentence about the failure.
+    `key` is the key of the run's marks."""
+    environment = child_environment(settings.environ, settings.verify.env, new_mark(key))
     limit = settings.workspace.setup_timeout_s
     done = processes.run(Command(command, folder, environment, limit))
     if done.exit_code == 0:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from driver.execution.process_identity import RUN_VARIABLE, end_marked, identity
+from driver.execution.process_marks import new_key, new_mark
 from driver.run_state.run_registry import clear_up, noted, run_mark
 from tests.support.interpreter import PYTHON
 
@@ -101,3 +102,19 @@ def test_a_wave_of_the_same_name_in_another_state_folder_is_left_alone(tmp_path:
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="marks are read from /proc")
+def test_tests_and_agents_that_a_dead_run_left_are_ended(tmp_path: Path) -> None:
+    key, sleep = new_key(), [*PYTHON, "-c", "import time; time.sleep(60)"]
+    record = note(tmp_path, pid=2**22 + 1, key=key)
+    marks = (new_mark(key), {RUN_VARIABLE: run_mark(record.parent, "w1")}, new_mark(new_key()))
+    test, agent, other = (subprocess.Popen(sleep, env={**os.environ, **one}) for one in marks)
+    try:
+        told = cleared(tmp_path)
+        assert {f"ended process {one.pid} of wave w1" for one in (test, agent)} == {*told[1:]}
+        assert (test.wait(10), agent.wait(10), other.poll()) == (-9, -9, None)
+    finally:
+        for child in (test, agent, other):
+            child.kill()
+            child.wait()
