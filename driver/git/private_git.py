@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -51,6 +51,11 @@ __all__ = [
 _NO_WORK = ("--exclude=__pycache__/", "--exclude=*.py[co]")
 
 
+def _nothing(path: str) -> bool:
+    del path
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class PrivateGit(PrivateTrees):
     """Reads work trees and writes trees and commits, in a git dir of ours.
@@ -80,20 +85,27 @@ class PrivateGit(PrivateTrees):
         self._in(work_tree, index, "read-tree", "--reset", "-u", tree, timeout_s=BULK_TIMEOUT_S)
 
     def collect(
-        self, work_tree: Path, index: Path, owned: Sequence[str], *, made_after_ns: int = 0
+        self,
+        work_tree: Path,
+        index: Path,
+        owned: Sequence[str],
+        *,
+        made_after_ns: int = 0,
+        leaves_out: Callable[[str], bool] = _nothing,
     ) -> str:
         """The tree of the files on disk: tracked, new, and `owned` files even if ignored.
 
         An entry of `owned` that ends in "/" is a folder; its ignored files do not count. Missing
         entries are fine. Ignored owned files whose ctime is not after `made_after_ns` are skipped.
-        Nested repositories get mode 160000 and a meaningless id. Pipes, sockets and devices are
+        Paths for which `leaves_out` is true are skipped; a folder's path ends in "/". Nested
+        repositories get mode 160000 and a meaningless id. Pipes, sockets and devices are
         skipped. Runs no program of the agent. Raises OversizeError before reading too much.
         """
         # Not `git add`: it starts `git status` in nested repositories, under their configuration,
         # and fails if a nested repository has no commit.
         listed = self._in(work_tree, index, "ls-files", "-z", "-m", "-o", "--exclude-standard",
                           *_NO_WORK, timeout_s=BULK_TIMEOUT_S)  # fmt: skip
-        touched = set(records(listed.stdout))
+        touched = {path for path in records(listed.stdout) if not leaves_out(path)}
         touched.update(files_of(work_tree, owned, made_after_ns))
         found = sorted_by_kind(work_tree, touched)
         entries = [f"0 {self._no_object}\t{path}" for path in found.gone]

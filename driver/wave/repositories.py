@@ -111,7 +111,8 @@ class RepositoryOpener:
         if self.target:
             write_owner(folder, self.mark, self.key, repository)
         setup = functools.partial(run_setup, settings, self.side.setups, self.key)
-        prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
+        given = settings.workspace
+        prepare = Preparation(given.copy, given.setup, setup, given.leftovers)
         guard = self._checkout_guard(checkout, folder)
         context = CloneContext(folder, git, repository, prepare, remote, guard)
         context.checkouts = context.pool(_trees_for(settings, len(context.paths)))

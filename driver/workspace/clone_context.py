@@ -42,6 +42,8 @@ _CLONE_CONFIG = f"""\
 [maintenance]
 \tauto = false
 """
+# aider else adds this line to the project's .gitignore.
+_CLONE_EXCLUDE = b".aider*\n"
 _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
@@ -63,6 +65,7 @@ class CloneContext(GitContext):
         self.folder = folder
         self.checkout_guard = checkout_guard
         self._prepare = prepare
+        self.leftovers = prepare.leftovers
         # If all clones were written at once, all would be ready late, and no agent could start
         # early.
         self._writing = Turns(os.cpu_count() or 2)
@@ -91,14 +94,15 @@ class CloneContext(GitContext):
         name = safe_slug(slug)  # an item may be called ../../home, and its folder is removed later
         top, index = self.folder / "items" / name, self.folder / "indexes" / name
         self._furnish(top, index)
+        _exclude(top)
         made = CloneWorkspace(self, top, index, work_dir, owned)
         if self._starts_dirty:
             # Before the start tree is collected, which takes longer than a tick of the clock.
             tick = index.with_suffix(".tick")
             tick.write_bytes(b"")  # gets the current time of the file system
-            made.started_ns = newest_ns(tick.stat())
+            started_ns = newest_ns(tick.stat())
             tick.unlink()
-            made.start = self.git.collect(top, index, ())
+            made.collect_start(started_ns)
             shutil.copyfile(index, top / ".git" / "index")
         return made
 
@@ -152,6 +156,7 @@ class CloneContext(GitContext):
 
     def lay_git(self, path: Path, index: Path) -> None:
         self._lay_git(path, index, head=self.base, branch=self.repository.branch)
+        _exclude(path)
 
     def close(self) -> None:
         self.checkouts.close()
@@ -185,7 +190,7 @@ class CloneContext(GitContext):
             with self._writing:
                 remove_tree(path)
                 self.git.checkout(self.base_tree, path, index)
-                self.lay_git(path, index)
+                self._lay_git(path, index, head=self.base, branch=self.repository.branch)
             for name in self._prepare.copy:
                 copy_into(self.repository.top / name, path / name)
             for command in self._prepare.setup:
@@ -217,6 +222,11 @@ class CloneContext(GitContext):
         agents."""
         made = (self.git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
         return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
+
+
+def _exclude(clone: Path) -> None:
+    """Let an agent's git ignore files that its program would else have the project ignore."""
+    (clone / ".git" / "info" / "exclude").write_bytes(_CLONE_EXCLUDE)
 
 
 @contextlib.contextmanager

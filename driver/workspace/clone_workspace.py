@@ -4,6 +4,8 @@ changes may ship. `clone_context` makes the clones."""
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import shutil
 import threading
 import uuid
@@ -14,6 +16,7 @@ from pathlib import Path
 from driver.domain.ownership import OwnedPath, leaves_tree
 from driver.domain.results import MODE_LINK, Change
 from driver.filesystem.tree import remove_tree
+from driver.policy.by_products import ByProducts
 from driver.workspace.agent_clone import git_traces, is_broken, put_back_head
 from driver.workspace.repository_context import (
     CLONE,
@@ -36,6 +39,10 @@ class Collected:
     patch: bytes
 
 
+def _exists(top: Path, path: str) -> bool:
+    return os.path.lexists(top / path)
+
+
 class CloneWorkspace(Workspace):
     """A clone of a repository for one item. `start` is its tree after the set-up, whose changes are
     not the agent's. Ignored files of the agent are newer than `started_ns`."""
@@ -55,26 +62,54 @@ class CloneWorkspace(Workspace):
         self.context, self._git = context, context.git
         self._owned = [path.path + ("/" if path.is_dir else "") for path in owned]
         self._named_before = set[str]()
+        self._left_out = set[str]()
+        exists = functools.partial(_exists, top)
+        self._by_products = ByProducts(
+            context.paths, context.folders, exists, owned, context.leftovers
+        )
         self._patches: dict[str, bytes] = {}
         self._lock, self._hiding, self._away = threading.Lock(), 0, contextlib.ExitStack()
 
     def observe(self) -> Observed:
         self.context.require_objects()
+        self._left_out.clear()
         collected = self.collect(self._owned)
         self._patches = {collected.tree: collected.patch}
         traces = (name for name in self._git_traces() if name not in self._named_before)
-        return replace(
-            self.seen(collected), is_replaced=self.top.is_symlink(), git_traces=tuple(traces)
+        seen = replace(
+            self.seen(collected),
+            is_replaced=self.top.is_symlink(),
+            git_traces=tuple(traces),
+            left_out=tuple(sorted(self._left_out - self._named_before)),
         )
+        self._named_before |= self._left_out
+        return seen
 
     def collect(self, owned: Sequence[str]) -> Collected:
         """Everything changed since the set-up, read from the disk; see `PrivateGit.collect`. Raises
         WorkspaceError for an object whose content does not match its id."""
         start, base_tree = self.start, self.context.base_tree
-        tree = now = self._git.collect(self.top, self.index, owned, made_after_ns=self.started_ns)
+        tree = now = self._git.collect(
+            self.top,
+            self.index,
+            owned,
+            made_after_ns=self.started_ns,
+            leaves_out=self._leaves_out,
+        )
         if start != base_tree:
             tree = self._git.tree_with(base_tree, self._git.changes(start, now))
         return self.collected_as(tree)
+
+    def collect_start(self, started_ns: int) -> None:
+        """Note the files of a prepared clone: its set-up made them, and no agent."""
+        self.started_ns = started_ns
+        self.start = self._git.collect(self.top, self.index, (), leaves_out=self._leaves_out)
+        self._named_before |= self._left_out
+
+    def _leaves_out(self, path: str) -> bool:
+        if found := self._by_products.found(path):
+            self._left_out.add(found)
+        return bool(found)
 
     def collected_as(self, tree: str) -> Collected:
         """Collects work that is already in git, as a tree."""

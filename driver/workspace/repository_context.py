@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
@@ -18,6 +18,7 @@ from driver.git.branch_view import BranchView
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.signing import Signer
 from driver.git.user_hooks import UserHooks
+from driver.policy.by_products import folders_of
 from driver.workspace.root import WorkspaceError
 
 CLONE = "clone"
@@ -32,14 +33,16 @@ class Observed:
 
     `is_replaced` is true if the agent put a link in place of its workspace. `git_traces` tell what
     it did with git there: commits, branches, tags, stashes and worktrees, which are no part of its
-    work. `ignored` has the new files that git ignores, each with the rule. `unfiltered` files need
-    a filter program of git.
+    work. `left_out` names the by-products of programs, which are no part of it either. `ignored`
+    has the new files that git ignores, each with the rule. `unfiltered` files need a filter program
+    of git.
     """
 
     changes: tuple[Change, ...]
     tree: str | None = None
     is_replaced: bool = False
     git_traces: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     links_outside: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unfiltered: tuple[str, ...] = ()
@@ -47,8 +50,11 @@ class Observed:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about what is no part of the work and no offence."""
-        own = "its work is what is on disk; dropped from its own git: "
-        return (own + ", ".join(self.git_traces[:_MAX_NAMED]),) if self.git_traces else ()
+        notes = (
+            ("its work is what is on disk; dropped from its own git: ", self.git_traces),
+            ("left out of its work, as programs leave it behind: ", self.left_out),
+        )
+        return tuple(what + ", ".join(found[:_MAX_NAMED]) for what, found in notes if found)
 
 
 @dataclass
@@ -162,7 +168,8 @@ class GitContext(RepositoryContext):
 
     `repository.head` is the base. Work is pushed to `remote`, None for no push. `branches` reads
     and moves the branches here and on the remote. `moved_to` is the commit to which this run itself
-    moved the branch before the first agent started.
+    moved the branch before the first agent started. `leftovers` are the user's patterns of files
+    that are never part of any work.
     """
 
     def __init__(self, git: PrivateGit, repository: Repository, remote: Remote | None) -> None:
@@ -177,6 +184,7 @@ class GitContext(RepositoryContext):
         self.hooks = UserHooks()
         self.signer: Signer | None = None
         self.moved_to = ""
+        self.leftovers: tuple[str, ...] = ()
         self._texts: dict[str, str] = {}  # every item's test command reads the same few files
 
     @abstractmethod
@@ -211,7 +219,7 @@ class GitContext(RepositoryContext):
     @functools.cached_property
     def folders(self) -> frozenset[str]:
         """Every folder of the base, including "."."""
-        return frozenset(str(above) for path in self.paths for above in PurePosixPath(path).parents)
+        return folders_of(self.paths)
 
     @functools.cached_property
     def has_attributes(self) -> bool:

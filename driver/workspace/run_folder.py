@@ -13,6 +13,7 @@ from pathlib import Path
 from driver.execution.process_identity import ProcessIdentity, identity, is_alive
 from driver.git.command import raw, text
 from driver.git.private_git import PrivateGit, Repository
+from driver.policy.by_products import ByProducts, folders_of
 from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, with_origin
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import (
@@ -115,8 +116,12 @@ def _unsaved(
     git, owner = PrivateGit.reopen(folder / GIT, environ), owner_of(folder)
     if owner is None:
         raise BadFileError(folder / OWNER_FILE, "does not name the base of the clones")
-    now = git.collect(clone, index, ())
-    patch = with_origin(git.patch(git.tree_of(owner.origin.base), now), owner.origin)
+    base = git.tree_of(owner.origin.base)
+    tracked = frozenset(git.paths_in(base))
+    exists = lambda path: os.path.lexists(clone / path)  # noqa: E731
+    by_products = ByProducts(tracked, folders_of(tracked), exists)
+    now = git.collect(clone, index, (), leaves_out=lambda path: bool(by_products.found(path)))
+    patch = with_origin(git.patch(base, now), owner.origin)
     if not patch:
         return None
     for name in (WORK, INTERRUPTED):

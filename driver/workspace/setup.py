@@ -24,11 +24,12 @@ def _no_commands(command: SetupCommand, folder: Path) -> str:
 class Preparation:
     """The preparation of a fresh checkout. `copy` are untracked paths of the user's checkout. The
     `setup` commands run after the copy. `run` runs a command and returns "" or a sentence about the
-    failure."""
+    failure. `leftovers` are patterns of files that are never part of any work."""
 
     copy: tuple[str, ...] = ()
     setup: tuple[SetupCommand, ...] = ()
     run: Callable[[SetupCommand, Path], str] = _no_commands
+    leftovers: tuple[str, ...] = ()
 
 
 def run_setup(

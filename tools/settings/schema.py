@@ -65,6 +65,7 @@ class WorkspaceSettings:
 
     setup: tuple[Command, ...] = _key(kinds.COMMANDS, ())
     copy: tuple[str, ...] = _key(kinds.INSIDE, ())
+    leftovers: tuple[str, ...] = _key(kinds.PATTERNS, ())
     root: Path | None = field(default=None, metadata={"kind": kinds.PATH})
     setup_timeout_s: float = _key(kinds.SECONDS, 900.0)
 
