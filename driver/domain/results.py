@@ -199,7 +199,7 @@ class Evidence:
     baseline: TestRun | None = None
     baseline_note: str = ""
     reverted: TestRun | None = None
-    without_added: TestRun | None = None
+    without_added: tuple[TestRun, ...] = ()
     canaries: tuple[TestRun, ...] = ()
     canary_word: str | None = None
     canary_note: str = ""
@@ -241,7 +241,7 @@ class Attempt:
         """Every test run behind the verdict, in the order in which they ran."""
         found = self.evidence
         checks = (*found.canaries, *found.spot_checks)
-        runs = (found.baseline, self.test, found.reverted, found.without_added, *checks)
+        runs = (found.baseline, self.test, found.reverted, *found.without_added, *checks)
         return tuple(run for run in runs if run is not None)
 
     def evidence_json(self) -> dict[str, Any]:

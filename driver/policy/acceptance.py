@@ -4,13 +4,10 @@ decisions. Each returns a Judgement that ends the attempt, or None to go on."""
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 
-from driver.domain.ownership import OwnedPath
-from driver.domain.results import Change, RunKind, TestRun, Verdict
+from driver.domain.results import RunKind, TestRun, Verdict
 from driver.policy.judgement import Judgement, of_test
-from driver.policy.test_files import NamedTests, has_test_name, is_test
 from driver.runners.canary import CanaryVerdict
 from driver.runners.counts import Allowance, Counts, Doubt, judge_counts
 from driver.runners.result import MISSING
@@ -19,8 +16,6 @@ REQUIRE = "require"
 GREEN_BASE = "green"  # the value in an item whose test is green on the base already
 ALLOW = "allow"
 
-_NO_FEWER = Allowance()
-_NONE_NAMED = NamedTests()
 NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
@@ -47,11 +42,11 @@ def passes(run: TestRun | None) -> bool:
 
 def of_counts(proof: TestRun, baseline: TestRun | None, allowance: Allowance) -> Judgement | None:
     """Refuses a proof with fewer tests than the base, by the runner's summary."""
-    problem = judge_counts(proof.counts, _counts_before(baseline), allowance)
+    problem = judge_counts(proof.counts, counts_before(baseline), allowance)
     return Judgement(Verdict.REFUSED, problem) if problem else None
 
 
-def _counts_before(baseline: TestRun | None) -> Counts | Doubt | None:
+def counts_before(baseline: TestRun | None) -> Counts | Doubt | None:
     """The counts of the base. A red base whose run broke off does not allow the proof to
     break off."""
     if baseline is None or baseline.kind in NO_ANSWER:
@@ -96,68 +91,6 @@ def of_baseline(
         return Judgement(Verdict.REFUSED, f"{why}: add a test that is red without the change")
     remedy = 'give the item a test that is red first, or set "baseline": "green"'
     return Judgement(Verdict.UNDECIDED, f"{why} ([verify] red_first): {remedy}")
-
-
-def added_tests(
-    changes: Sequence[Change], owned: Sequence[OwnedPath], named: NamedTests = _NONE_NAMED
-) -> tuple[Change, ...]:
-    """The tests that the work adds. `named` are the tests in the command without a usual name.
-
-    A file that the item lists by name counts only if a runner with a readable call finds it by
-    itself: other tests may need any other listed file. Returns no tests if an existing test
-    changed: it may need the new tests, and it decides anyway.
-    """
-    listed = {entry.path for entry in owned if not entry.is_dir}
-    tests = [change for change in changes if is_test(change.path) or named.holds(change.path)]
-    if any(change.base_mode is not None for change in tests):
-        return ()
-    return tuple(
-        change
-        for change in tests
-        if change.path not in listed or (named.is_read and has_test_name(change.path))
-    )
-
-
-def answers_without(
-    added: Sequence[Change],
-    command: str | Sequence[str],
-    baseline: TestRun | None,
-    named: NamedTests = _NONE_NAMED,
-) -> bool:
-    """True if the command still has tests to run without the added tests. The command must not name
-    an added test, as a path or as a Python module, and must not have run zero tests on the base."""
-    words = re.split(r"[\s'\"=]+", command) if isinstance(command, str) else command
-    plain = [one for word in words if (one := word.partition("::")[0].removeprefix("./"))]
-    ends = tuple(f"/{end}" for one in plain for end in (one, f"{one.replace('.', '/')}.py"))
-    if any(f"/{change.path}".endswith(ends) or change.path in named.files for change in added):
-        return False
-    counts = baseline.counts if baseline is not None else None
-    return not isinstance(counts, Doubt) and (counts is None or counts.ran > 0)
-
-
-def of_added_tests(
-    without: TestRun | None,
-    baseline: TestRun | None = None,
-    allowance: Allowance = _NO_FEWER,
-) -> Judgement | None:
-    """Refuses work that is green only because of the tests that it adds.
-
-    The test is red without them, or they replace lost tests of the base. A red run without a red
-    test is accepted, for example for low coverage. A run without an answer ships nothing either:
-    after a crash of its own it is REFUSED, else UNDECIDED.
-    """
-    if without is None or without.kind is RunKind.CANCELLED:
-        return None
-    red = f"without the tests that it adds: {without.reason}; with them it is green"
-    if without.kind not in (RunKind.GREEN, RunKind.RED):
-        crashed = without.kind is RunKind.KILLED and of_test(without).verdict is Verdict.FAILED
-        return Judgement(Verdict.REFUSED if crashed else Verdict.UNDECIDED, red)
-    counts = without.counts
-    if without.green or (isinstance(counts, Counts) and counts.ran and not counts.failed):
-        fewer = judge_counts(counts, _counts_before(baseline), allowance)
-        why = f"without the tests that it adds: {fewer}"
-        return Judgement(Verdict.REFUSED, why) if fewer else None
-    return Judgement(Verdict.REFUSED, f"{red}: a new test must not change the result of others")
 
 
 def of_canary(word: str | None, note: str) -> Judgement | None:

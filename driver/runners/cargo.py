@@ -6,9 +6,19 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Collection, Sequence
 
 from driver.runners.result import CONTRADICTORY, Counts, Doubt, Found, total
-from driver.runners.runner import Canary, CanaryInput, NotApplicable, Plan, Runner
+from driver.runners.runner import (
+    Call,
+    Canary,
+    CanaryInput,
+    NotApplicable,
+    Plan,
+    Runner,
+    Selection,
+    head_comments,
+)
 
 _SUMMARY = re.compile(
     r"^running (?P<planned>\d+) tests?$"
@@ -94,6 +104,27 @@ def _test_files(words: tuple[str, ...]) -> tuple[list[str], bool]:
     return named, selects
 
 
+_MODULE_OF_TESTS = re.compile(r"(?:^|.*/)src/((?:\w+/)*\w+)\.rs")
+
+
+def _emptied(path: str, text: str) -> str | None:
+    """The comments at the top, so that `mod tests;` still finds its file."""
+    return head_comments(text) if path.endswith(".rs") else None
+
+
+def _leaves_out(call: Call, files: Collection[str], left_out: Sequence[str]) -> Selection | None:
+    """By `--skip` with the path of a module below `src`. A file of `tests/` is a program of its
+    own, whose name no filter sees."""
+    del files
+    found = [_MODULE_OF_TESTS.fullmatch(path) for path in left_out]
+    modules = [one[1].replace("/", "::") for one in found if one]
+    if len(modules) < len(left_out):
+        return None
+    skipped = [word for module in modules for word in ("--skip", f"{module}::")]
+    command = call.with_more(*(() if "--" in call.words else ("--",)), *skipped)
+    return Selection(command) if command is not None else None
+
+
 RUNNERS = (
     Runner(
         name="cargo",
@@ -103,5 +134,7 @@ RUNNERS = (
         configures=("nextest.toml",),
         plan=plan_cargo,
         canary_reads=(_IN_TESTS,),
+        emptied=_emptied,
+        leaves_out=_leaves_out,
     ),
 )

@@ -11,7 +11,16 @@ from contextlib import suppress
 from typing import Any
 
 from driver.runners.result import CONTRADICTORY, Counts, Doubt, Found
-from driver.runners.runner import Call, Canary, CanaryInput, NotApplicable, Plan, Runner, camel
+from driver.runners.runner import (
+    Call,
+    Canary,
+    CanaryInput,
+    NotApplicable,
+    Plan,
+    Runner,
+    camel,
+    head_comments,
+)
 from state_store.documents.strict_json import parse
 
 _PACKAGE_LINE = re.compile(r"^(?:ok  |FAIL|\?   |---)\t?.*$", re.M)
@@ -141,6 +150,14 @@ def _in_other_module(folder: str, top: str, files: Collection[str]) -> bool:
     return False
 
 
+def _emptied(path: str, text: str) -> str | None:
+    """The comments at the top, with build constraints, and the package."""
+    found = _PACKAGE.search(text)
+    if not path.endswith("_test.go") or found is None:
+        return None
+    return f"{head_comments(text)}package {found[1]}\n"
+
+
 RUNNERS = (
     Runner(
         name="go",
@@ -151,5 +168,6 @@ RUNNERS = (
         config_options=("-overlay", "-modfile", "-exec", "-toolexec"),
         plan=plan_go,
         canary_reads=(r"_test\.go$",),
+        emptied=_emptied,
     ),
 )

@@ -10,11 +10,21 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from driver.runners.result import Counts, Found, numbers
-from driver.runners.runner import Canary, CanaryInput, NotApplicable, Plan, Runner, named_files
+from driver.runners.runner import (
+    Call,
+    Canary,
+    CanaryInput,
+    NotApplicable,
+    Plan,
+    Runner,
+    Selection,
+    leaves_out_by,
+    named_files,
+)
 
 _NODE = re.compile(
     r"^(# |\u2139 )tests \d+\n(?:\1suites \d+\n)?\1pass (\d+)\n\1fail (\d+)\n\1cancelled (\d+)\n"
@@ -151,14 +161,39 @@ def plan_node(given: CanaryInput) -> Plan:
 def _real_test(given: CanaryInput, named: list[str]) -> str | None:
     """A test file of the command, preferably a file that the work did not change: a changed file
     may manipulate its process."""
-    top = f"{given.call.folder}/" if given.call.folder else ""
-    tests = [
-        file
-        for file in given.files
-        if file.startswith(top) and "node_modules/" not in file and _TEST_FILE.search(file)
-    ]
+    tests = _found_by_node(given.call, given.files)
     order = {f: (f not in named, f in given.changed, f.count("/"), f) for f in tests}
     return min(tests, key=order.__getitem__, default=None)
+
+
+def _found_by_node(call: Call, files: Collection[str]) -> list[str]:
+    """The files that node runs if the call names none."""
+    top = f"{call.folder}/" if call.folder else ""
+    return [
+        file
+        for file in files
+        if file.startswith(top) and "node_modules/" not in file and _TEST_FILE.search(file)
+    ]
+
+
+def _leaves_out(call: Call, files: Collection[str], left_out: Sequence[str]) -> Selection | None:
+    """By the names of all other files: node has no option that leaves a file out. Its
+    `--test-skip-pattern` takes the names of tests, and not before node 22."""
+    if any(not word.startswith("-") for word in call.words[1:]):
+        return None
+    others = sorted({*_found_by_node(call, files)} - {*left_out})
+    command = call.with_more(*map(call.below, others)) if others else None
+    return Selection(command) if command is not None else None
+
+
+def _leaves_out_jest(
+    call: Call, files: Collection[str], left_out: Sequence[str]
+) -> Selection | None:
+    """By patterns of paths. The option replaces jest's own pattern, so that is given again."""
+    del files
+    paths = ("/node_modules/", *map(call.below, left_out))
+    command = call.with_more(*(f"--testPathIgnorePatterns={path}" for path in paths))
+    return Selection(command) if command is not None else None
 
 
 def _text(path: str, changed: Collection[str], nonce: str, *, as_module: bool) -> str:
@@ -184,6 +219,7 @@ RUNNERS = (
         test_files=_TEST_NAMES,
         named=named_files,
         plan=plan_node,
+        leaves_out=_leaves_out,
         canary_reads=_TESTS,
     ),
     Runner(
@@ -193,6 +229,7 @@ RUNNERS = (
         stream="err",
         test_files=_TEST_NAMES,
         named=named_files,
+        leaves_out=_leaves_out_jest,
         configures=("jest.config.*", "jest.setup.*", "setuptests.[jt]s*"),
         config_options=("-c",),
     ),
@@ -202,6 +239,7 @@ RUNNERS = (
         programs=("vitest",),
         test_files=_TEST_NAMES,
         named=named_files,
+        leaves_out=partial(leaves_out_by, "--exclude"),
         configures=("vitest.config.*", "vitest.workspace.*", "vite.config.*", "vitest.setup.*"),
         config_options=("-c",),
     ),
@@ -211,6 +249,7 @@ RUNNERS = (
         programs=("mocha",),
         test_files=_TEST_NAMES,
         named=named_files,
+        leaves_out=partial(leaves_out_by, "--ignore"),
         configures=(".mocharc*", "mocha.opts"),
         config_options=("-r", "--require", "--file"),
     ),

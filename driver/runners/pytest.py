@@ -4,9 +4,11 @@ tests, it also selects the canary."""
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from driver.runners.python_canary import (
@@ -27,6 +29,7 @@ from driver.runners.runner import (
     NotApplicable,
     Plan,
     Runner,
+    Selection,
     camel,
     is_folder,
     named_files,
@@ -189,6 +192,37 @@ def _usual_first(file: str) -> tuple[bool, int, str]:
     return _USUAL_ROOTS.isdisjoint(file.split("/")[:-1]), file.count("/"), file
 
 
+_LINE_END = re.compile(r"\r\n|\r|\n")  # as Python ends a comment
+_CODING = re.compile(r"coding[:=]")  # a codec could make code of the rest
+
+
+def emptied(path: str, text: str) -> str | None:
+    """The comments at the top and the docstring, for tests that read every test file."""
+    name = posixpath.basename(path)
+    if not name.endswith(".py") or name in ("__init__.py", "conftest.py"):
+        return None
+    try:
+        docstring = ast.get_docstring(ast.parse(text), clean=False)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        docstring = None
+    comments = []
+    for line in _LINE_END.split(text):
+        if line.strip() and not line.startswith("#"):
+            break
+        if line.startswith("#") and not _CODING.search(line):
+            comments.append(line)
+    body = [ascii(docstring)] if docstring else []
+    return "".join(f"{line}\n" for line in (*comments, *body))
+
+
+def leaves_out(call: Call, files: Collection[str], left_out: Sequence[str]) -> Selection | None:
+    """By `--ignore` in the environment, which reaches pytest behind other programs as well. The
+    ignored files are not imported."""
+    del files
+    words = (f"--ignore={call.below(path)}" for path in left_out)
+    return Selection(call.command, (("PYTEST_ADDOPTS", shlex.join(words)),))
+
+
 RUNNERS = (
     Runner(
         name="pytest",
@@ -200,6 +234,8 @@ RUNNERS = (
         configures=("conftest.py", *_CONFIGS),
         config_options=("-c", "-p"),
         plan=plan_pytest,
+        emptied=emptied,
+        leaves_out=leaves_out,
         canary_reads=(
             r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",
             *(rf"(?:^|/){re.escape(name)}\Z" for name in _CONFIGS),

@@ -88,6 +88,15 @@ class CanaryInput:
     nonce: str
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A run without some test files, which stay in place: `command` in place of the whole command.
+    The words of `environment` are added to the variables."""
+
+    command: Command
+    environment: tuple[tuple[str, str], ...] = ()
+
+
 # A test in a call: a path, or a folder and a pattern of file names.
 Named = str | tuple[str, str]
 
@@ -112,6 +121,10 @@ class Runner:
     capital letter (`AppTest.java`). `named` finds the test files in a call. `configures` are its
     configuration files, as patterns of `driver.policy.protected_paths`; `config_options` name such
     a file. `plan` makes a canary; it needs the texts of the paths that match `canary_reads`.
+
+    `emptied` is the text of a test file (path, text) without its tests and all other code, None for
+    a file of another kind. `leaves_out` has the call run without some test files of the tree, whose
+    paths are given last; None if it cannot.
     """
 
     name: str
@@ -128,6 +141,8 @@ class Runner:
     config_options: tuple[str, ...] = ()
     plan: Callable[[CanaryInput], Plan] | None = None
     canary_reads: tuple[str, ...] = ()
+    emptied: Callable[[str, str], str | None] | None = None
+    leaves_out: Callable[[Call, Collection[str], Sequence[str]], Selection | None] | None = None
 
 
 def with_selection(
@@ -153,6 +168,24 @@ def with_selection(
     words = (*call.words[: len(call.words) - len(options)], *chosen)
     found = plan(replace(given, call=replace(call, command=command, words=words)))
     return found if isinstance(found, NotApplicable) else replace(found, selects=True)
+
+
+def leaves_out_by(
+    option: str, call: Call, files: Collection[str], left_out: Sequence[str]
+) -> Selection | None:
+    """The call with an option for each left out file, for runners with such an option."""
+    del files
+    command = call.with_more(*(f"{option}={call.below(path)}" for path in left_out))
+    return Selection(command) if command is not None else None
+
+
+_COMMENTS = re.compile(r"(?:[ \t]*(?://[^\n]*)?\r?\n)*")
+
+
+def head_comments(text: str) -> str:
+    """The `//` comments and empty lines at the top of a file."""
+    found = _COMMENTS.match(text)
+    return found[0] if found else ""
 
 
 def camel(nonce: str) -> str:

@@ -106,3 +106,15 @@ def make_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call 
     if len(found) != 1:
         return None
     return Call(command, found[0].words, found[0].folder, extendable=False)
+
+
+def call_of(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
+    """The only runner's call in a command, also behind a package script or a makefile."""
+    found = find_call(command, workdir) or npm_call(command, workdir, texts)
+    return found or make_call(command, workdir, texts)
+
+
+def emptied(path: str, text: str) -> str | None:
+    """The text of a test file without its tests, by the runner of its kind; None for no runner."""
+    found = (one.emptied(path, text) for one in RUNNERS.values() if one.emptied)
+    return next((text for text in found if text is not None), None)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from driver.domain.results import (
     BASELINE,
     SPOT_CHECK,
-    WITHOUT_ADDED_TESTS,
     Evidence,
     RunKind,
     TestRun,
@@ -15,10 +14,12 @@ from driver.domain.results import (
 )
 from driver.execution.worker_pool import BackgroundTask
 from driver.policy import acceptance
+from driver.policy.findings import decide
 from driver.policy.judgement import Judgement
 from driver.policy.test_files import is_test
 from driver.runners.canary import CanaryVerdict
 from driver.terminal.safe_text import describe_run
+from driver.verification.added_tests import run_without_added
 from driver.verification.canary_run import run_canary
 from driver.verification.test_run import ProvenWork, prove
 
@@ -48,7 +49,7 @@ def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
         return objection, found
     found = _with_further_runs(work, found)
     flaky = acceptance.of_spot_checks(found.spot_checks, verify.flake_policy)
-    added = acceptance.of_added_tests(found.without_added, found.baseline, allowance)
+    added = decide(found.findings)
     canary = acceptance.of_canary(found.canary_word, found.canary_note)
     return added or canary or flaky or judgement, found
 
@@ -70,7 +71,7 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
     concurrently: with enough cores they take no longer than one run."""
     item, proof = work.item, work.proof
     canary = BackgroundTask(lambda: run_canary(work))
-    without_added = BackgroundTask(lambda: _without_added_tests(work, found.baseline))
+    without_added = BackgroundTask(lambda: run_without_added(work, found))
     frac = item.planned.policy.spot_check_frac
     try:
         is_chosen = acceptance.is_chosen(item.wave.wave_id, item.slug, frac)
@@ -82,29 +83,14 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
         checks = _rerun(work)
     return replace(
         found,
-        without_added=without,
+        without_added=without.without_added,
         spot_checks=checks,
         flaky=len(checks) > 1,
         canaries=by_canary.canaries,
         canary_word=by_canary.canary_word,
         canary_note=by_canary.canary_note,
+        findings=(*found.findings, *without.findings),
     )
-
-
-def _without_added_tests(work: ProvenWork, baseline: TestRun | None) -> TestRun | None:
-    """The run without the tests that the work adds, because an added test may change the result of
-    others. None if there are no added tests, or if the command would have no other test to run."""
-    item = work.item
-    named = item.protection.named_tests()
-    added = acceptance.added_tests(work.changes, item.planned.owned, named)
-    if not added or not acceptance.answers_without(added, item.spec.test_command, baseline, named):
-        return None
-    tree = item.workspace.base_with([change for change in work.changes if change not in added])
-    if tree is None:
-        return None
-    run = prove(item, tree, f"without-added-tests-{work.number}", WITHOUT_ADDED_TESTS)
-    item.say(f"without the tests it adds {run.kind}")
-    return run
 
 
 def _rerun(work: ProvenWork) -> tuple[TestRun, ...]:

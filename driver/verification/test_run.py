@@ -32,13 +32,15 @@ _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A command to run on trees, in `work_dir` of each. `base` is the commit before the work."""
+    """A command to run on trees, in `work_dir` of each. `base` is the commit before the work. The
+    words of `environment` are added to the variables of a test."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
     command: str | tuple[str, ...]
     work_dir: str
     base: str
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 def own_test(item: ItemRun) -> Test:
@@ -78,6 +80,8 @@ def run_test(
 ) -> TestRun:
     """Run a test in a checkout of `tree`. Its whole output is written to `output`."""
     environment = test_environment(wave.settings)
+    for name, words in test.environment:
+        environment[name] = f"{environment.get(name, '')} {words}".strip()
     # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden = output.with_name(uuid.uuid4().hex)
     with wave.test_slots:

@@ -10,11 +10,8 @@ import pytest
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change, RunKind, TestRun, Verdict
 from driver.policy.acceptance import (
-    added_tests,
-    answers_without,
     is_chosen,
     is_doubted,
-    of_added_tests,
     of_baseline,
     of_canary,
     of_counts,
@@ -23,6 +20,8 @@ from driver.policy.acceptance import (
     of_spot_checks,
     passes,
 )
+from driver.policy.added_tests import added_tests, answers_without, of_added_tests
+from driver.policy.findings import decide
 from driver.policy.judgement import Judgement
 from driver.policy.test_files import NamedTests
 from driver.runners.counts import Allowance
@@ -263,8 +262,9 @@ def test_what_a_command_names_by_a_makefile_is_not_left_out() -> None:
 def test_a_run_without_added_tests_that_gives_no_answer_ships_nothing(
     without: TestRun, verdict: Verdict | None
 ) -> None:
-    found = of_added_tests(without)
-    assert (found and found.verdict) == verdict
+    finding = of_added_tests(without)
+    judged = decide([finding]) if finding else None
+    assert (judged and judged.verdict) == verdict
 
 
 def test_added_tests_do_not_make_up_for_others_that_are_gone() -> None:
@@ -320,8 +320,9 @@ def test_without_added_tests_others_must_be_left(
 def test_what_only_added_tests_make_green_is_refused(
     without: TestRun | None, *, refused: bool
 ) -> None:
-    judgement = of_added_tests(without)
-    assert (judgement is not None) is refused
+    finding = of_added_tests(without)
+    assert (finding is not None) is refused
+    judgement = decide([finding]) if finding else None
     assert judgement is None or judgement.verdict is Verdict.REFUSED
 
 
