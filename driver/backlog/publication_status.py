@@ -174,7 +174,7 @@ def is_shipped(item: Item) -> bool:
 def settled_fields(
     item: Item, shipped: Shipped, end: PublicationStatus, merged: str = ""
 ) -> dict[str, Any]:
-    """The fields to set in an item as it is now; none if its status changed meanwhile."""
+    """The fields to set in the tracker's item; none if its status is no longer `in_progress`."""
     if item.get("status") != IN_PROGRESS or Shipped.of(item) != shipped:
         return {}
     if end is PublicationStatus.MERGED:

@@ -48,7 +48,7 @@ class TrackerIndex:
 
     `todo` are the open items, most urgent first. `faults` gives, by position in `todo`, the reasons
     why an item cannot be built. `linked` are the items that wait for a time or for other items,
-    with those other items, in the tracker's order. `shipped` are the items that wait for their
+    and those other items too, in the tracker's order. `shipped` are the items that wait for their
     merge. `problems` are the duplicate ids and slugs that stop a run. `non_objects` has a sentence
     for each entry that is no object. `twice` are the duplicate ids.
     """

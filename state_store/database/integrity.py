@@ -1,4 +1,5 @@
-"""Checks the stored events: links, gaps, payloads, items and external anchors. Reads only.
+"""Checks the store: links, gaps and payloads of events, items, publications, external anchors.
+Reads only.
 
 SQLite's own checks find neither a flipped bit in a row nor missing commits.
 """
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from state_store.database.event_rows import COLUMNS, START, Row, decode_rows, row_hash
 from state_store.database.kept_items import Fold, Kept, blocks, collector_paused, every, replay
+from state_store.database.publications import damaged_rows
 
 Head = tuple[int, str]  # version, link in hex
 _BLOCK = 1000
@@ -18,7 +20,7 @@ _BLOCK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A fault of the store. `kind`: database, link, gap, payload, items or anchor."""
+    """A fault of the store. `kind`: database, link, gap, payload, items, publications or anchor."""
 
     kind: str
     stream: str
@@ -40,6 +42,8 @@ def examine(connection: sqlite3.Connection, folds: Mapping[str, Fold]) -> Iterat
         yield from _check_events(connection, folds, replayed)
         for stream, expected in replayed.items():
             yield from _check_items(connection, stream, expected)
+    for why in damaged_rows(connection):
+        yield Problem("publications", "", 0, why)
 
 
 def heads(connection: sqlite3.Connection) -> dict[str, Head]:

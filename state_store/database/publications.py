@@ -26,6 +26,7 @@ STATES = (ANNOUNCED, ON_BRANCH, PUSHED, PROPOSED, MERGED, DROPPED)
 _ENDS = (MERGED, DROPPED)
 OPEN = "open"  # the state of an item whose end is not recorded
 SHIPPED = "shipped"
+_ITEM_STATES = (OPEN, SHIPPED, DROPPED)
 _COLUMNS = "tip, repo, wave, branch, target, state, items"
 
 
@@ -148,10 +149,31 @@ class PublicationBook:
 
     def _found(self, where: str, *values: str) -> Iterator[Publication]:
         query = f"SELECT {_COLUMNS} FROM publications {where} ORDER BY id"
-        rows = self._connection.execute(query, values).fetchall()
-        for tip, repo, wave, branch, target, state, items in rows:
+        for row in self._connection.execute(query, values).fetchall():
             try:
-                commits = tuple(PublishedCommit(**item) for item in json.loads(items))
+                yield _publication(*row)
             except (ValueError, TypeError) as error:  # a flipped bit
                 raise sqlite3.DatabaseError("a row of publications is damaged") from error
-            yield Publication(tip, repo, wave, branch, target, commits, state)
+
+
+def damaged_rows(connection: sqlite3.Connection) -> Iterator[str]:
+    """A sentence about each row that a run could not read, or that has a state no run writes."""
+    query = f"SELECT id, open, {_COLUMNS} FROM publications ORDER BY id"
+    for number, still_open, *row in connection.execute(query).fetchall():
+        where = f"row {number} of the publications"
+        try:
+            found = _publication(*row)
+        except (ValueError, TypeError) as error:
+            yield f"{where} cannot be read: {error}"
+            continue
+        if found.state not in STATES or any(i.state not in _ITEM_STATES for i in found.items):
+            yield f"{where} has an unknown state"
+        elif still_open != len(found.open_slugs):
+            yield f"{where} counts {still_open} open items, but lists {len(found.open_slugs)}"
+
+
+def _publication(*row: str) -> Publication:
+    """The publication of a row's `_COLUMNS`. Raises ValueError and TypeError for damaged items."""
+    tip, repo, wave, branch, target, state, items = row
+    commits = tuple(PublishedCommit(**item) for item in json.loads(items))
+    return Publication(tip, repo, wave, branch, target, commits, state)

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,24 @@ def test_an_item_is_open_in_one_row_of_its_repository_at_most(store: EventStore)
     with store.transaction() as transaction:
         transaction.publications.drop("a", 2.0, "/r")
     assert states(store)[0] == (DROPPED, [DROPPED, DROPPED])
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("items = '[{'", "row 1 of the publications cannot be read: "),
+        ('items = \'[{"slug": "a"}]\'', "row 1 of the publications cannot be read: "),
+        ("state = 'pushd'", "row 1 of the publications has an unknown state"),
+        ("open = 0", "row 1 of the publications counts 0 open items, but lists 2"),
+    ],
+)
+def test_verify_finds_a_damaged_row(store: EventStore, change: str, why: str) -> None:
+    announced(store, FIRST)
+    assert store.verify() == ()
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute(f"UPDATE publications SET {change}")
+    (found,) = store.verify()
+    assert (found.kind, str(found)[: len(why)]) == ("publications", why)
 
 
 @pytest.fixture
