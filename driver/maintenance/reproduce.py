@@ -127,7 +127,9 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
     processes, key = Processes(), new_key()
     git = PrivateGit.create(folder / "private.git", repo, settings.environ)
     setup = functools.partial(run_setup, settings, processes, key)
-    prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
+    workspace = settings.workspace
+    reads = workspace.setup_reads
+    prepare = Preparation(workspace.copy, workspace.setup, setup, reads=reads)
     root = folder / "workspaces"
     context = CloneContext(root, git, replace(repo, head=shipped.commit), prepare)
     environment = test_environment(settings)

@@ -28,9 +28,10 @@ from driver.merge_queue.culprits import Answer, Culprit, Items, Question
 from driver.policy.acceptance import ALLOW, NO_ANSWER
 from driver.run_state.context import ItemRun, Wave
 from driver.terminal.safe_text import describe_run
-from driver.verification.test_run import Test, run_test
+from driver.verification.test_run import Test, of_failed_setup, run_test
 from driver.workspace.base_branch import Head, already_made, conflicts
 from driver.workspace.clone_context import CloneContext
+from driver.workspace.setup import WorkSetupError
 
 Entry = tuple[ItemRun, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and the test that runs on it
@@ -177,8 +178,11 @@ class Integration:
         tree, test = key
         name = f"{tree[:12]}-{digest(test.command, test.work_dir)[:8]}"
         output = self._wave.scratch(FOLDER) / (f"{name}-again" if again else name)
-        with self._repository.test_checkout(tree) as checkout:
-            run = run_test(test, checkout, tree, self._wave, output, purpose=INTEGRATION)
+        try:
+            with self._repository.test_checkout(tree) as checkout:
+                run = run_test(test, checkout, tree, self._wave, output, purpose=INTEGRATION)
+        except WorkSetupError as failed:
+            run = of_failed_setup(test, tree, failed, INTEGRATION)
         line = f"batch: {run.command}: {describe_run(run.kind, run.duration_s)}"
         self._wave.recorder.say(f"{line}, in a rerun" if again else line)
         return assess_counts(run, self.expected.get(key, Expected()))

@@ -18,7 +18,7 @@ from driver.pipeline.definition import Phase
 from driver.pipeline_run.step_log import Started
 from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
-from driver.workspace.setup import run_setup
+from driver.workspace.setup import run_setup, shortened
 
 
 def set_up(item: ItemRun, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]:
@@ -33,7 +33,7 @@ def set_up(item: ItemRun, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]
         text = command_text(command)
         done.append(CommandReceipt(text, None if said else 0, took))
         if said:
-            problem = f"set-up command `{text}` failed: {said}"
+            problem = f"set-up command `{text}` failed: {shortened(said)}"
             break
     left = [change.path for change in item.workspace.observe().changes if change not in before]
     if left and not problem:

@@ -12,7 +12,7 @@ from pathlib import Path
 from driver.agents.dispatch import run_test_command
 from driver.backend_api.driver import CommandLimits, CommandResult
 from driver.domain.prompts import command_text
-from driver.domain.results import PROOF, Change, TestRun
+from driver.domain.results import PROOF, Change, RunKind, TestRun
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
 from driver.policy.acceptance import ALLOW
@@ -21,6 +21,7 @@ from driver.run_state.context import ItemRun, Wave
 from driver.runners.counts import count_tests
 from driver.terminal.safe_text import bounded
 from driver.workspace.repository_context import TestCheckout
+from driver.workspace.setup import WorkSetupError
 from tools.settings.load import Settings
 
 MAX_KEPT_CHARS = 64_000
@@ -64,9 +65,28 @@ def prove(
     """Run the item's test on `tree`, in a checkout that no agent has seen. With `fresh` it is a
     checkout in which no test ever ran. `label` names the output file. Raises WorkspaceError if the
     checkout cannot be made."""
-    with item.workspace.test_checkout(tree, fresh=fresh) as checkout:
-        output = item.scratch / label
-        return run_test(own_test(item), checkout, tree, item.wave, output, purpose=purpose)
+    try:
+        with item.workspace.test_checkout(tree, fresh=fresh) as checkout:
+            output = item.scratch / label
+            return run_test(own_test(item), checkout, tree, item.wave, output, purpose=purpose)
+    except WorkSetupError as failed:
+        return of_failed_setup(own_test(item), tree, failed, purpose)
+
+
+def of_failed_setup(test: Test, tree: str | None, failed: WorkSetupError, purpose: str) -> TestRun:
+    """The red run of a test whose set-up fails on the tree, but not on the base."""
+    return TestRun(
+        kind=RunKind.RED,
+        command=command_text(test.command),
+        exit_code=None,
+        output=bounded(failed.output, MAX_KEPT_CHARS),
+        duration_s=0.0,
+        tree=tree,
+        reason=str(failed),
+        purpose=purpose,
+        base=test.base,
+        work_dir=test.work_dir,
+    )
 
 
 def run_test(

@@ -112,7 +112,7 @@ class RepositoryOpener:
             write_owner(folder, self.mark, self.key, repository)
         setup = functools.partial(run_setup, settings, self.side.setups, self.key)
         given = settings.workspace
-        prepare = Preparation(given.copy, given.setup, setup, given.leftovers)
+        prepare = Preparation(given.copy, given.setup, setup, given.leftovers, given.setup_reads)
         guard = self._checkout_guard(checkout, folder)
         context = CloneContext(folder, git, repository, prepare, remote, guard)
         context.checkouts = context.pool(_trees_for(settings, len(context.paths)))

@@ -1,5 +1,6 @@
-"""A repository's context: makes private clones for agents and checkouts for tests at one commit.
-Both get the copied paths and the set-up of the settings. No agent ever sees a test checkout."""
+"""A repository's context: makes private clones for agents at one commit, and checkouts for tests.
+Both get the copied paths and the set-up of the settings: a clone on the base, a checkout on the
+tree under test. No agent ever sees a test checkout."""
 
 from __future__ import annotations
 
@@ -7,12 +8,14 @@ import contextlib
 import functools
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
+from driver.domain.results import Change
 from driver.execution.worker_pool import Turns
 from driver.filesystem.tree import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git.private_git import PrivateGit, Remote, Repository
@@ -20,8 +23,9 @@ from driver.git.repository import borrow_objects, lay_git_dir
 from driver.workspace.clone_workspace import CloneWorkspace
 from driver.workspace.repository_context import GitContext, Observed
 from driver.workspace.root import WorkspaceError, own_folder
-from driver.workspace.setup import Preparation, check_copies, signatures
-from driver.workspace.test_checkouts import TestCheckouts, TreeCheckout
+from driver.workspace.setup import Preparation, SetupError, check_copies, signatures
+from driver.workspace.setup_reads import SetupKey, SetupReads
+from driver.workspace.test_checkouts import TICK_LIMIT_S, TestCheckouts, TreeCheckout
 from state_store.documents.journal import safe_slug
 
 # The user's global git settings also apply in an agent's clone. Override them: no monitor process
@@ -44,6 +48,7 @@ _CLONE_CONFIG = f"""\
 """
 # aider else adds this line to the project's .gitignore.
 _CLONE_EXCLUDE = b".aider*\n"
+_SECOND_NS = 1_000_000_000
 _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
@@ -71,6 +76,8 @@ class CloneContext(GitContext):
         self._writing = Turns(os.cpu_count() or 2)
         check_copies(repository.top, prepare.copy, self.paths)
         self._copied = self._sources()
+        self._reads = SetupReads(prepare.setup, prepare.reads, self.paths, self.text)
+        self._changes = dict[str, tuple[Change, ...]]()
         own_folder(folder, git.environ)
         for name in ("items", "proving", "reading", "indexes"):
             (folder / name).mkdir(exist_ok=True)
@@ -78,7 +85,18 @@ class CloneContext(GitContext):
 
     def pool(self, size: int) -> TestCheckouts:
         """A pool of at most `size` test checkouts, each made on first use."""
-        return TestCheckouts(size, self._make_checkout, self._renew_git)
+        return TestCheckouts(size, self._make_checkout, self._renew_git, self.setup_key)
+
+    def setup_key(self, tree: str) -> SetupKey:
+        """The files of a tree that its set-up uses and the base does not have so."""
+        if not self._prepare.setup or tree in ("", self.base_tree):
+            return frozenset()
+        return self._reads.key(self._changed_from_base(tree))
+
+    def _changed_from_base(self, tree: str) -> tuple[Change, ...]:
+        if tree not in self._changes:
+            self._changes[tree] = self.git.changes(self.base_tree, tree)
+        return self._changes[tree]
 
     def move_checkouts(self, commit: str) -> None:
         """Run tests in checkouts that were set up on the commit `commit` instead of the base."""
@@ -93,7 +111,7 @@ class CloneContext(GitContext):
     ) -> CloneWorkspace:
         name = safe_slug(slug)  # an item may be called ../../home, and its folder is removed later
         top, index = self.folder / "items" / name, self.folder / "indexes" / name
-        self._furnish(top, index)
+        self._furnish(top, index, self.base_tree, self.paths)
         _exclude(top)
         made = CloneWorkspace(self, top, index, work_dir, owned)
         if self._starts_dirty:
@@ -170,32 +188,69 @@ class CloneContext(GitContext):
         attributes."""
         return bool(self._prepare.copy or self._prepare.setup or self.has_attributes)
 
-    def _make_checkout(self, number: int) -> TreeCheckout:
-        path = self.folder / "proving" / str(number)
-        index = self.folder / "indexes" / f"proving-{number}.index"
-        self._furnish(path, index)
-        for folder in self.folders:
-            # Compiled from the base's files. If size and second equal those of the next tree,
-            # Python would run the base's code instead.
+    def _make_checkout(self, number: int, tree: str) -> TreeCheckout:
+        """A checkout with the set-up of `tree`, made on the base if the base has the same. Raises
+        WorkSetupError if the set-up fails on `tree` twice, but not on the base."""
+        if not self._prepare.setup and not self._prepare.copy:
+            path, index = self._new_place(number)
+            self._furnish(path, index, tree, ())
+            shown = "" if self.has_attributes else tree
+            return TreeCheckout(path, index, self.git, {}, snapshot(path), shown=shown)
+        if not self.setup_key(tree):
+            return self._set_up(number, self.base_tree)
+        try:
+            return self._set_up(number, tree)
+        except SetupError as failed:
+            # Raises the base's error if the project cannot be set up at all.
+            self._set_up(number, self.base_tree).discard()
+            try:
+                return self._set_up(number, tree)
+            except SetupError:
+                raise failed.of_the_work() from None
+
+    def _set_up(self, number: int, tree: str) -> TreeCheckout:
+        path, index = self._new_place(number)
+        changes = self._changed_from_base(tree)
+        paths = self.paths.union(c.path for c in changes) - {c.path for c in changes if c.deleted}
+        folders = self.folders | {str(up) for c in changes for up in PurePosixPath(c.path).parents}
+        self._furnish(path, index, tree, paths)
+        for folder in folders:
+            # Compiled from the tree's files. If size and second equal those of the next tree,
+            # Python would run this tree's code instead.
             remove_tree(path / folder / "__pycache__")
         seen = snapshot(path)
-        known = self.paths | self.folders
+        known = paths | folders
         products = {name: signature for name, signature in seen.items() if name not in known}
-        shown = "" if self._starts_dirty else self.base_tree
-        return TreeCheckout(path, index, self.git, products, seen, shown=shown)
+        self._reads.learn_products(products)
+        return TreeCheckout(path, index, self.git, products, seen, made_for=tree)
 
-    def _furnish(self, path: Path, index: Path) -> None:
-        """Write the base, the copied paths and a `.git` to `path`, and run the set-up there."""
+    def _new_place(self, number: int) -> tuple[Path, Path]:
+        indexes = self.folder / "indexes"
+        return self.folder / "proving" / str(number), indexes / f"proving-{number}.index"
+
+    def _furnish(self, path: Path, index: Path, tree: str, tracked: Iterable[str]) -> None:
+        """Write `tree`, the copied paths and a `.git` to `path`, and run the set-up there."""
         with _all_or_nothing(path):
             with self._writing:
                 remove_tree(path)
-                self.git.checkout(self.base_tree, path, index)
+                self.git.checkout(tree, path, index)
                 self._lay_git(path, index, head=self.base, branch=self.repository.branch)
+                if tree != self.base_tree:
+                    borrow_objects(path / ".git", self.repository, self.git.path / "objects")
             for name in self._prepare.copy:
                 copy_into(self.repository.top / name, path / name)
-            for command in self._prepare.setup:
-                if problem := self._prepare.run(command, path):
-                    raise WorkspaceError(f"set-up command {command!r} failed: {problem}")
+            if self._prepare.setup:
+                self._run_setup(path, index, tracked)
+
+    def _run_setup(self, path: Path, index: Path, tracked: Iterable[str]) -> None:
+        began = _next_tick(index.with_suffix(".tick"))
+        # Git reads the files that are as new as its index, which would look like reads.
+        ahead = began + _SECOND_NS
+        os.utime(path / ".git" / "index", ns=(ahead, ahead))
+        for command in self._prepare.setup:
+            if failure := self._prepare.run(command, path):
+                raise SetupError(command, failure)
+        self._reads.learn(path, tracked, began)
 
     def _renew_git(self, checkout: TreeCheckout) -> None:
         """Give a test checkout a `.git` that no test has written, with the index of the tree."""
@@ -227,6 +282,19 @@ class CloneContext(GitContext):
 def _exclude(clone: Path) -> None:
     """Let an agent's git ignore files that its program would else have the project ignore."""
     (clone / ".git" / "info" / "exclude").write_bytes(_CLONE_EXCLUDE)
+
+
+def _next_tick(probe: Path) -> int:
+    """Wait until the file system's clock has moved on; returns its time."""
+    probe.write_bytes(b"")
+    written = now = probe.stat().st_ctime_ns
+    deadline = time.monotonic() + TICK_LIMIT_S
+    while os.name != "nt" and now <= written and time.monotonic() < deadline:
+        time.sleep(0.001)
+        os.utime(probe)
+        now = probe.stat().st_ctime_ns
+    probe.unlink()
+    return now
 
 
 @contextlib.contextmanager

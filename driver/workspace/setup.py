@@ -10,10 +10,12 @@ from pathlib import Path, PurePosixPath
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
 from driver.filesystem.tree import signature_of, snapshot
+from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
 from tools.settings.load import Settings
 
 SetupCommand = str | tuple[str, ...]
+_MAX_SHOWN = 500
 
 
 def _no_commands(command: SetupCommand, folder: Path) -> str:
@@ -23,13 +25,32 @@ def _no_commands(command: SetupCommand, folder: Path) -> str:
 @dataclass(frozen=True, slots=True)
 class Preparation:
     """The preparation of a fresh checkout. `copy` are untracked paths of the user's checkout. The
-    `setup` commands run after the copy. `run` runs a command and returns "" or a sentence about the
-    failure. `leftovers` are patterns of files that are never part of any work."""
+    `setup` commands run after the copy. `run` runs a command and returns "" or the failure: a
+    sentence and, on further lines, the output. `reads` are the user's patterns of files that the
+    set-up reads, `leftovers` those of files that are never part of any work."""
 
     copy: tuple[str, ...] = ()
     setup: tuple[SetupCommand, ...] = ()
     run: Callable[[SetupCommand, Path], str] = _no_commands
     leftovers: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+
+
+class SetupError(WorkspaceError):
+    """A set-up command failed. `output` is what it printed."""
+
+    def __init__(self, command: SetupCommand, failure: str, where: str = "") -> None:
+        self.output = failure.partition("\n")[2]
+        super().__init__(f"set-up command {command!r} failed{where}: {shortened(failure)}")
+        self.command, self.failure = command, failure
+
+    def of_the_work(self) -> WorkSetupError:
+        """The same failure, after the same set-up succeeded on the base."""
+        return WorkSetupError(self.command, self.failure, " on this work, but not on the base")
+
+
+class WorkSetupError(SetupError):
+    """A set-up failed on an item's work, but not on the base."""
 
 
 def run_setup(
@@ -39,8 +60,8 @@ def run_setup(
     command: SetupCommand,
     folder: Path,
 ) -> str:
-    """Run one set-up command in a fresh checkout; returns "" or a sentence about the failure.
-    `key` is the key of the run's marks."""
+    """Run one set-up command in a fresh checkout; returns "" or the failure: a sentence and, on
+    further lines, the output. `key` is the key of the run's marks."""
     environment = child_environment(settings.environ, settings.verify.env, new_mark(key))
     limit = settings.workspace.setup_timeout_s
     done = processes.run(Command(command, folder, environment, limit))
@@ -49,8 +70,15 @@ def run_setup(
     if could_not_run := could_not_run_reason(done):
         return could_not_run
     why = done.reason or f"it ended with exit {done.exit_code}"
-    output = (done.stderr or done.stdout)[-500:].strip()
-    return f"{why}: {output}" if output else why
+    output = (done.stderr.strip() or done.stdout.strip()).replace(f"{folder}/", "")
+    return f"{why}\n{output}" if output else why
+
+
+def shortened(failure: str) -> str:
+    """The failure of a set-up command with the end of its output."""
+    sentence, _, output = failure.partition("\n")
+    shown = output[-_MAX_SHOWN:].strip()
+    return f"{sentence}: {shown}" if shown else sentence
 
 
 def check_copies(top: Path, paths: Sequence[str], tracked: frozenset[str]) -> None:

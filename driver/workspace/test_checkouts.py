@@ -1,6 +1,7 @@
-"""Test checkouts: made from the base, set up once, restored between uses. No agent sees one. After
-each use, every file that the set-up did not leave is removed. Stat data that cannot be reset show
-the differences. A checkout whose set-up products changed is made again."""
+"""Test checkouts: made and set up on a tree, restored between uses. No agent sees one. A checkout
+shows other trees only if they need the same set-up. After each use, every file that the set-up did
+not leave is removed. Stat data that cannot be reset show the differences. A checkout whose set-up
+products changed is made again."""
 
 from __future__ import annotations
 
@@ -16,15 +17,18 @@ from pathlib import Path
 from driver.filesystem.tree import Signature, remove_tree, signature_at, snapshot
 from driver.git.private_git import PrivateGit
 from driver.workspace.repository_context import TestCheckout
+from driver.workspace.setup_reads import SetupKey
 from state_store.documents.errors import CannotRunError
 
-_TICK_LIMIT_S = 2.5  # the coarsest file system clock in use has a tick of two seconds
+_OTHER_SETUPS = 3  # idle checkouts beyond the size of the pool, so that set-ups are not made twice
+_MAX_SETUPS = 3
+TICK_LIMIT_S = 2.5  # the coarsest file system clock in use has a tick of two seconds
 
 
 @dataclass
 class TreeCheckout(TestCheckout):
     """A folder with exactly one git tree and the products of the set-up. `products` are the files
-    that the set-up made, `seen` all files of the current tree."""
+    that the set-up made on the tree `made_for`, `seen` all files of the current tree."""
 
     index: Path
     git: PrivateGit
@@ -32,6 +36,7 @@ class TreeCheckout(TestCheckout):
     seen: Mapping[str, Signature]
     git_dir: Mapping[str, Signature] = field(default_factory=dict)
     shown: str = ""
+    made_for: str = ""
     identity: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,7 +87,7 @@ class TreeCheckout(TestCheckout):
         if os.name == "nt":  # no change time there, and the clock has a tick of 100 ns
             return
         newest = max((s[3] for s in self.seen.values() if not _is_folder(s)), default=0)
-        deadline = time.monotonic() + _TICK_LIMIT_S
+        deadline = time.monotonic() + TICK_LIMIT_S
         self.probe.touch()
         while self.probe.stat().st_ctime_ns <= newest and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -116,18 +121,21 @@ class TreeCheckout(TestCheckout):
 
 
 class TestCheckouts:
-    """A pool of at most `size` checkouts, each lent to one test at a time. Safe to use from many
-    threads. `make` makes a checkout by its number, `show_git` renews its `.git`."""
+    """A pool of checkouts, at most `size` of them in use, each lent to one test at a time. Safe to
+    use from many threads. `make` makes a checkout of a tree by its number, `show_git` renews its
+    `.git`, and trees with the same `key` share set-ups."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
     def __init__(
         self,
         size: int,
-        make: Callable[[int], TreeCheckout],
+        make: Callable[[int, str], TreeCheckout],
         show_git: Callable[[TreeCheckout], None],
+        key: Callable[[str], SetupKey],
     ) -> None:
         self._make = make
+        self._key = key
         self._show_git = show_git
         self.size = size
         self._lent = threading.BoundedSemaphore(size)
@@ -147,12 +155,7 @@ class TestCheckouts:
             try:
                 yield checkout
             finally:
-                with self._lock:
-                    is_kept = not self._closed and len(self._idle) < self.size
-                    if is_kept:
-                        self._idle.append(checkout)
-                if not is_kept:
-                    checkout.discard()
+                self._keep(checkout)
 
     def close(self) -> None:
         """Remove all checkouts. A checkout in use is removed after its use."""
@@ -162,23 +165,50 @@ class TestCheckouts:
         for checkout in idle:
             checkout.discard()
 
-    def _idle_one(self, tree: str) -> TreeCheckout | None:
-        """Takes an idle checkout, preferably one that already shows `tree`."""
+    def _keep(self, checkout: TreeCheckout) -> None:
+        """Takes a checkout back, and discards the checkouts that are too many. Those that were not
+        used for the longest time go first."""
         with self._lock:
-            same = (at for at, checkout in enumerate(self._idle) if checkout.shown == tree)
-            return self._idle.pop(next(same, -1)) if self._idle else None
+            if self._closed:
+                surplus = [checkout]
+            else:
+                self._idle.append(checkout)
+                own = self._key(checkout.made_for)
+                alike = [one for one in self._idle if self._key(one.made_for) == own]
+                surplus = alike[: max(0, len(alike) - self.size)]
+                most = self.size + _OTHER_SETUPS
+                surplus = surplus or self._idle[: max(0, len(self._idle) - most)]
+                gone = {id(one) for one in surplus}
+                self._idle = [one for one in self._idle if id(one) not in gone]
+        for one in surplus:
+            one.discard()
+
+    def _idle_one(self, tree: str) -> TreeCheckout | None:
+        """Takes an idle checkout with the set-up of `tree`, preferably one that shows it
+        already."""
+        wanted = self._key(tree)
+        with self._lock:
+            fits = [at for at, c in enumerate(self._idle) if self._key(c.made_for) == wanted]
+            same = [at for at in fits if self._idle[at].shown == tree]
+            return self._idle.pop((same or fits)[-1]) if fits else None
 
     def _made_new(self, tree: str) -> TreeCheckout:
-        with self._lock:
-            self._made += 1
-            number = self._made
-        fresh = self._make(number)
-        if not self._shows(fresh, tree):
-            raise CannotRunError(
-                f"the set-up in {fresh.path} still changes files after its end: "
-                "end its background processes"
-            )
-        return fresh
+        # A set-up may show that the tree needs another: it used files that the tree changed.
+        for _ in range(_MAX_SETUPS):
+            with self._lock:
+                self._made += 1
+                number = self._made
+            fresh = self._make(number, tree)
+            if self._key(fresh.made_for) != self._key(tree):
+                self._keep(fresh)
+            elif self._shows(fresh, tree):
+                return fresh
+            else:
+                raise CannotRunError(
+                    f"the set-up in {fresh.path} still changes files after its end: "
+                    "end its background processes"
+                )
+        raise CannotRunError(f"each set-up for {tree} used other files than the one before")
 
     def _shows(self, checkout: TreeCheckout, tree: str) -> bool:
         """Make a checkout show `tree`; on failure it is discarded."""

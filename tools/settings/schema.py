@@ -64,6 +64,7 @@ class WorkspaceSettings:
     """Preparation of the workspaces of agents and tests."""
 
     setup: tuple[Command, ...] = _key(kinds.COMMANDS, ())
+    setup_reads: tuple[str, ...] = _key(kinds.PATTERNS, ())
     copy: tuple[str, ...] = _key(kinds.INSIDE, ())
     leftovers: tuple[str, ...] = _key(kinds.PATTERNS, ())
     root: Path | None = field(default=None, metadata={"kind": kinds.PATH})
