@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from driver.domain.commit_message import ITEM_ID, ITEM_TASK, WAVE_ID
+from driver.domain.commit_message import ITEM_ID, ITEM_TASK, WAVE_ID, trailers_in
 from driver.terminal.safe_text import safe_line, with_note
 from state_store.documents.item_status import DONE, IN_PROGRESS, TODO, is_open
 
@@ -102,8 +102,7 @@ def published_items_in(message: str, commit: str = "", branch: str = "") -> list
     """Every shipment in a commit message. A squashed commit holds several messages, perhaps
     indented."""
     found, wave = list[PublishedItem](), ""
-    for line in message.splitlines():
-        name, _, value = line.strip().partition(": ")
+    for name, value in trailers_in(message):
         if name == WAVE_ID:
             wave = value
         elif name == ITEM_ID and wave:

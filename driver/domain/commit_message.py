@@ -6,8 +6,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from itertools import accumulate, count
 
 from driver.domain.prompts import command_text
 from driver.domain.work_item import WorkItem
@@ -23,20 +24,54 @@ WORK_DIR = "Work-Dir"
 PROVED_TREE = "Proved-Tree"
 # Git's search pattern for commit messages that name a published item.
 SHIPMENT = rf"^[[:space:]]*{ITEM_ID}: "
+# Rules for messages often allow 72 columns.
+_MAX_COLUMNS = 71
+# Git searches messages for the beginning of these lines.
+_SEARCHED = frozenset({WAVE_ID, ITEM_ID})
+# Never where a reader could not tell the break from the text: beside another space, and behind a
+# backslash, which at the end of a line means that the word goes on.
+_BREAK = re.compile(r"(?<=[^\s\\]) (?=\S)")
+_TRAILER = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(?: (.*))?")
 _OF_AN_ITEM = frozenset({ITEM_ID, ITEM_TASK, ITEM_SLUG, TEST_COMMAND, WORK_DIR})
 MAX_SUBJECT_CHARS = 72
 PENDING_REFS = "refs/tidegate/"
 
 
-def items_of(trailers: Iterable[str]) -> list[dict[str, str]]:
-    """The trailers of each item of a commit, from lines of `Name: value`."""
+def items_of(trailers: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """The trailers of each item of a commit."""
     common: dict[str, str] = {}
     items: list[dict[str, str]] = []
-    for name, _, value in (line.partition(": ") for line in trailers):
+    for name, value in trailers:
         if name == ITEM_ID:
             items.append({})
         (items[-1] if name in _OF_AN_ITEM and items else common)[name] = value
     return [{**common, **item} for item in items]
+
+
+def trailers_in(message: str) -> list[tuple[str, str]]:
+    """Every trailer in a message, also if the message is indented in another one. Lines with more
+    indentation than their trailer continue it."""
+    found: list[tuple[str, str]] = []
+    indent: int | None = None
+    for line in message.splitlines():
+        text = line.strip()
+        width = len(line) - len(line.lstrip())
+        if indent is not None and text and width > indent:
+            name, value = found[-1]
+            cut = value.endswith("\\")
+            found[-1] = name, value[:-1] + text if cut else f"{value} {text}".strip()
+        elif trailer := _TRAILER.fullmatch(text):
+            found.append((trailer[1], trailer[2] or ""))
+            indent = width
+        else:
+            indent = None
+    return found
+
+
+def unfolded(value: str) -> str:
+    """A trailer's value as `git log` unfolds it, with words joined that were broken to fold it.
+    Only for values without a space of their own."""
+    return value.replace("\\ ", "")
 
 
 def commit_message(
@@ -53,7 +88,7 @@ def commit_message(
     body: list[str] = []
     if len(items) > 1:
         subject = f"{len(items)} items: {', '.join(item.slug for item, _ in items)}"
-        body = [f"- {_subject(f'{item.slug}: {item.title or item.slug}')}" for item, _ in items]
+        body = [_subject(f"- {item.slug}: {item.title or item.slug}") for item, _ in items]
         body.append("")
     trailers = [(WAVE_ID, wave_id)]
     for item, work_dir in items:
@@ -62,7 +97,7 @@ def commit_message(
         if work_dir != ".":
             trailers.append((WORK_DIR, work_dir))
     trailers += [(PROVED_TREE, proved_tree), *([(TRAILER, anchor)] if anchor else [])]
-    lines = [f"{name}: {safe_line(value)}" for name, value in trailers]
+    lines = [line for name, value in trailers for line in _folded(name, safe_line(value).strip())]
     return "\n".join([_subject(subject), "", *body, *lines]) + "\n"
 
 
@@ -80,7 +115,45 @@ def task_of(item: WorkItem) -> str:
 
 def _subject(text: str) -> str:
     line = safe_line(" ".join(text.split()))
-    return line if len(line) <= MAX_SUBJECT_CHARS else line[: MAX_SUBJECT_CHARS - 3] + "..."
+    if _columns(line) <= MAX_SUBJECT_CHARS:
+        return line
+    return _fitting(line, MAX_SUBJECT_CHARS - 3).rstrip() + "..."
+
+
+def _folded(name: str, value: str) -> list[str]:
+    """The lines of a trailer. Further lines begin with a space, as git reads them. A word that is
+    too long for a line is broken, with a backslash before the break."""
+    line, lines = f"{name}:", list[str]()
+    for word in _BREAK.split(value):
+        if _columns(f"{line} {word}") > _MAX_COLUMNS and (lines or name not in _SEARCHED):
+            lines.append(line)
+            line = ""
+        line += f" {word}"
+        while _columns(line) > _MAX_COLUMNS:
+            # Spaces at the beginning of the next line would be lost.
+            piece = _cut(line, len(_fitting(line, _MAX_COLUMNS - 1)))
+            lines.append(f"{piece}\\")
+            line = f" {line[len(piece) :]}"
+    return [one.rstrip() for one in (*lines, line) if one.strip()]
+
+
+def _cut(line: str, at: int) -> str:
+    """The line up to `at`, or less if a space would come next."""
+    ends = (end for end in range(at, 1, -1) if not line[end].isspace())
+    return line[: next(ends, at)]
+
+
+def _fitting(text: str, columns: int) -> str:
+    """As much of the beginning of a text as fits into the columns."""
+    widths = accumulate(map(_columns, text))
+    return text[: sum(width <= columns for width in widths)]
+
+
+def _columns(text: str) -> int:
+    """The columns that a text takes in a terminal: two for wide characters."""
+    if text.isascii():
+        return len(text)
+    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
 
 
 def pending_ref(tip: str) -> str:

@@ -21,6 +21,7 @@ from driver.domain.commit_message import (
     WAVE_ID,
     WORK_DIR,
     items_of,
+    trailers_in,
 )
 from driver.domain.results import RunKind, TestRun, receipts_in, receipts_of_evidence
 from driver.execution.process_marks import new_key, new_mark
@@ -165,16 +166,16 @@ def _commits_of(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """The commits of waves whose ids begin with `wave`, on any branch, the newest first. Each item
     of a commit comes with its trailers and `tree`."""
-    trailers = "%(trailers:only=true,unfold=true,separator=%x1F)"
+    trailers = "%(trailers:only=true)"
     asked = (f"--git-dir={repo.git_dir}", "log", "--all", "-z", "--fixed-strings",
-             f"--grep={WAVE_ID}: {wave}", f"--format=%H%x1E%T%x1E{trailers}")  # fmt: skip
+             f"--grep={WAVE_ID}: ", f"--format=%H%x1E%T%x1E{trailers}")  # fmt: skip
     env = private_environment(settings.environ, repo.git_dir)
     for entry in text(run_git(asked, cwd=repo.top, env=env).stdout).split("\0"):
         if not entry.strip():
             continue
         commit, tree, lines = entry.split("\x1e", 2)
         needed = {ITEM_SLUG, ITEM_ID, TEST_COMMAND, PROVED_TREE}
-        for values in items_of(lines.strip().split("\x1f")):
+        for values in items_of(trailers_in(lines)):
             if values.get(WAVE_ID, "").startswith(wave) and needed <= values.keys():
                 yield commit, {**values, "tree": tree}
 

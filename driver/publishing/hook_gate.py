@@ -7,6 +7,7 @@ taken; a changed message is, as long as later runs can find the commit by it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from driver.agents.secret_check import without_secrets
+from driver.domain.commit_message import trailers_in
 from driver.domain.results import ItemOutcome, Verdict
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Ending, Finished
@@ -35,6 +37,24 @@ from state_store.documents.errors import CannotRunError
 
 _MAX_QUOTED, _MAX_SHOWN, _MAX_NAMED = 600, 4000, 20
 _MESSAGE = ".git/COMMIT_EDITMSG"
+# Exit codes of shells and `env` for a program that is missing or cannot be started, and the words
+# of hook managers that hide them behind an exit code of their own.
+_CANNOT_START = (126, 127)
+_MISSING_PROGRAM = re.compile(
+    r"command not found|: not found$|not found in PATH|`?pre-commit`? not found|bad interpreter"
+    r"|executable `\S+` not found|executable file not found|could not determine executable"
+    r"|is not recognized as an internal or external command|can't find lefthook"
+    r"|^(/usr/bin/)?env: .*no such file",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SET_UP = (
+    "install what it needs on the PATH of this run or in [workspace] setup, or set [ship] hooks ="
+    ' "off"'
+)
+_OUR_TEXT = (
+    "the message is the item's title and Tidegate's trailers, and no agent can change it: change"
+    " the title or the hook"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +132,38 @@ class AskedHooks:
         """The message to commit with, or the refusal."""
         if not messages:
             self._messages[spec.message] = spec.message
-        if (slug, head) in self._judged and spec.message in self._messages:
-            return self._judged[slug, head] or self._messages[spec.message]
+        key = (slug, head)
+        if key in self._judged and spec.message in self._messages:
+            return self._judged[key] or self._messages[spec.message]
+        is_new = key not in self._judged
         with self._staged(tree, parent) as checkout:
-            if (slug, head) not in self._judged:
-                self._judged[slug, head] = self._of_files(slug, checkout, tree)
-            refusal = self._judged[slug, head]
-            if refusal is None and messages:
+            if is_new:
+                self._judged[key] = self._of_files(slug, checkout, tree)
+            if self._judged[key] is None and messages:
                 self._messages[spec.message] = self._message_allowed(slug, checkout, spec.message)
-            return refusal or self._messages[spec.message]
+        refusal = self._judged[key]
+        if is_new and refusal is not None and refusal.verdict is Verdict.REFUSED:
+            refusal = self._judged[key] = self._compared_with_base(slug, spec, head, refusal)
+        return refusal or self._messages[spec.message]
+
+    def _compared_with_base(
+        self, slug: str, spec: CommitSpec, head: str, refusal: Judgement
+    ) -> Judgement:
+        """UNDECIDED in place of a refusal that pre-commit also gives for the base's own versions of
+        the same files: then it is no fault of the work."""
+        git = self._context.git
+        known = [one for one in spec.changes if one.base_mode is not None]
+        gone = tuple(replace(one, mode=None, blob=None) for one in known)
+        without = (
+            git.import_commits(head, [replace(spec, changes=gone)])[0].commit if gone else head
+        )
+        tree = git.tree_of(head)
+        with self._staged(tree, without) as checkout:
+            on_base = self._of_files(slug, checkout, tree)
+        if on_base is None:
+            return refusal
+        why = f"{refusal.reason}; it says no to the base's own versions of these files as well"
+        return Judgement(Verdict.UNDECIDED, f"{why}: mend them or the hook")
 
     @contextmanager
     def _staged(self, tree: str, commit: str) -> Iterator[TreeCheckout]:
@@ -163,13 +206,14 @@ class AskedHooks:
         file = checkout.path / _MESSAGE
         file.write_bytes(raw(message))
         done = self._run(slug, COMMIT_MSG, (str(hook), _MESSAGE), checkout)
-        if judged := self._judge(slug, COMMIT_MSG, done):
-            return judged
+        if (judged := self._judge(slug, COMMIT_MSG, done)) is not None:
+            told = f"{judged.reason}; {_OUR_TEXT}" if judged.verdict is Verdict.REFUSED else ""
+            return Judgement(Verdict.UNDECIDED, told or judged.reason)
         made = text(file.read_bytes()) if file.is_file() else ""
-        return made if _can_be_found(made, message) else Judgement(
-            Verdict.REFUSED,
-            f"the {COMMIT_MSG} hook takes away trailers by which later runs find the commit",
-        )  # fmt: skip
+        if _can_be_found(made, message):
+            return made
+        why = f"the {COMMIT_MSG} hook takes away trailers by which later runs find the commit"
+        return Judgement(Verdict.UNDECIDED, f"{why}: have it keep them")
 
     def _run(
         self, owner: str, name: str, argv: Sequence[str], checkout: TreeCheckout, stdin: bytes = b""
@@ -202,7 +246,8 @@ class AskedHooks:
         return done
 
     def _judge(self, owner: str, name: str, done: Finished) -> Judgement | None:
-        """The refusal of a hook that has run; UNDECIDED if it did not finish."""
+        """The refusal of a hook that has run; UNDECIDED if it did not finish, or lacks a
+        program."""
         if done.exit_code == 0:
             return None
         output = redacted(f"{done.stdout.rstrip()}\n{done.stderr.rstrip()}".strip())
@@ -210,15 +255,19 @@ class AskedHooks:
         if output:
             self._wave.recorder.say(f"{owner}: {name}:\n{bounded(safe_text(output), _MAX_SHOWN)}")
         quoted = safe_line(" ".join(bounded(output, _MAX_QUOTED).split()))
+        verdict, missing = Verdict.UNDECIDED, ""
         if done.ending is Ending.TIMED_OUT:
             limit = f"{self._wave.settings.ship.hook_timeout_s:g} s ([ship] hook_timeout_s)"
             why = f"the {name} hook did not end within {limit} and was ended"
         elif done.exit_code is None:
+            missing = f"; {_SET_UP}"
             why = f"the {name} hook could not be run: {done.reason}"
+        elif done.exit_code in _CANNOT_START or _MISSING_PROGRAM.search(output):
+            missing = f"; {_SET_UP}"
+            why = f"the {name} hook lacks a program (exit {done.exit_code})"
         else:
-            why = f"the {name} hook says no (exit {done.exit_code})"
-        verdict = Verdict.UNDECIDED if done.exit_code is None else Verdict.REFUSED
-        return Judgement(verdict, f"{why}{': ' if quoted else ''}{quoted}")
+            verdict, why = Verdict.REFUSED, f"the {name} hook says no (exit {done.exit_code})"
+        return Judgement(verdict, f"{why}{': ' if quoted else ''}{quoted}{missing}")
 
 
 def _starter(hook: Path) -> tuple[str, ...]:
@@ -232,5 +281,5 @@ def _starter(hook: Path) -> tuple[str, ...]:
 
 def _can_be_found(made: str, message: str) -> bool:
     """True if the changed message still ends in all the trailers of `message`."""
-    trailers = set(message.rstrip("\n").split("\n\n")[-1].splitlines())
-    return trailers <= set(made.rstrip().split("\n\n")[-1].splitlines())
+    before, after = (trailers_in(one.rstrip().split("\n\n")[-1]) for one in (message, made))
+    return set(before) <= set(after)

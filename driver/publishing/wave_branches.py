@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from driver.domain.commit_message import PENDING_REFS, PROVED_TREE, WAVE_ID, is_branch_of
+from driver.domain.commit_message import PENDING_REFS, PROVED_TREE, WAVE_ID, is_branch_of, unfolded
 from driver.git.branch_view import HEADS, REMOTE_HEADS, BranchView
 from driver.git.command import private_environment, run_git, text, user_environment
 from driver.git.private_git import Repository
@@ -37,7 +37,8 @@ def wave_branches(repo: Repository, environ: Mapping[str, str]) -> tuple[WaveBra
     fields = ("%(refname)", "%(objectname)", "%(worktreepath)", trailers)
     found = []
     for ref, commit, tree, lines in _refs(repo, environ, fields, *_PREFIXES):
-        values = dict(line.partition(": ")[::2] for line in lines.split("\x1f"))
+        pairs = (line.partition(": ")[::2] for line in lines.split("\x1f"))
+        values = {name: unfolded(value) for name, value in pairs}
         name, wave = ref.removeprefix(HEADS), values.get(WAVE_ID, "")
         if PROVED_TREE in values and is_branch_of(name, wave):
             anchors = tuple(parsed([values.get(TRAILER)]))

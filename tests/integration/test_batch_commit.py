@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from driver.domain.commit_message import items_of
+from driver.domain.commit_message import items_of, trailers_in
 from driver.git.private_git import open_repository
 from driver.maintenance.reproduce import find, reproduce
 from tests.support.repos import hook
@@ -35,8 +35,7 @@ def steps() -> dict[str, Any]:
 
 
 def trailers(scene: Scene, commit: str) -> list[dict[str, str]]:
-    told = scene.repo.git("show", "-s", "--format=%(trailers:only,unfold)", commit)
-    return items_of(told.splitlines())
+    return items_of(trailers_in(scene.repo.git("show", "-s", "--format=%B", commit)))
 
 
 def test_one_commit_names_every_item_and_holds_the_tree_that_all_tests_were_green_on(

@@ -167,7 +167,7 @@ def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scen
     seen = scene.folder / "seen"
     script = f"""git diff --cached --name-only >> {seen}
         git rev-parse --abbrev-ref HEAD >> {seen}
-        git diff --quiet && ! git diff --cached --name-only | grep -q a.txt && exit 0
+        git diff --quiet && ! git diff --cached a.txt | grep -q +good && exit 0
         echo 'a.txt is not tidy'; exit 1"""
     hook(hooks_of(scene), "pre-commit", script)
     before = frozen(scene.repo.path)
@@ -177,7 +177,9 @@ def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scen
     error = built(report)["a"]["error"]
     assert error == "the pre-commit hook says no (exit 1): a.txt is not tidy"
     branch = report["branch"]
-    assert seen.read_text().splitlines() == ["a.txt", branch, "b.txt", branch]
+    # It is asked about the base's own a.txt as well, before the work is blamed.
+    runs = ["a.txt", branch, "a.txt", branch, "b.txt", branch]
+    assert seen.read_text().splitlines() == runs
     assert scene.files_in(report["sha"]) == {"b.txt": "M"}
     after = frozen(scene.repo.path)
     assert {k: v for k, v in after.items() if "heads/wave" not in k} == before
@@ -198,6 +200,79 @@ def test_what_a_hook_changes_is_not_taken_and_named(scene: Scene, tidies: str, n
     report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
     assert report["shipped"] == []
     assert f"wants to change {named}, which" in built(report)["a"]["error"]
+
+
+MISSING = {
+    "a program": "no-such-program-at-all --check",
+    "behind xargs": "git diff --cached --name-only | xargs no-such-program-at-all; exit $?",
+    "an interpreter": "#!/no/such/python",
+    "env": "#!/usr/bin/env no-such-python",
+    "a script that may not run": "exec ./b.txt",
+    "pre-commit": "echo '`pre-commit` not found.  Did you forget to activate your virtualenv?' >&2;"
+    " exit 1",
+    "an entry of pre-commit": "echo 'mypy....Failed'; echo 'Executable `mypy` not found'; exit 1",
+    "npx in husky": "echo 'sh: 1: lint-staged: not found'; echo husky - pre-commit failed; exit 1",
+    "husky": "echo 'husky - command not found in PATH=/usr/bin'; exit 1",
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+@on_scene
+def test_a_hook_that_lacks_a_program_is_nobodys_fault(scene: Scene, name: str) -> None:
+    script = MISSING[name]
+    hook(hooks_of(scene), "pre-commit", script)
+    if script.startswith("#!"):
+        (hooks_of(scene) / "pre-commit").write_text(f"{script}\n")
+    report, driver = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert (verdicts(report), report["shipped"]) == ({"a": "undecided"}, [])
+    assert "[workspace] setup" in built(report)["a"]["error"]
+    assert len(driver.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "verdict"),
+    [
+        ("grep -q base a.txt || { echo 'ends badly'; exit 1; }", "refused"),
+        ("echo 'module x not found: ends badly'; ! grep -q good a.txt", "refused"),
+        (
+            "git diff --cached --name-only | grep -q a.txt && { echo no; exit 1; }; exit 0",
+            "undecided",
+        ),
+        ("echo 'No module named ruff'; exit 1", "undecided"),
+        ("echo tidy >> a.txt", "undecided"),
+        ("git diff --cached --name-only | grep -q new.txt && exit 1; exit 0", "refused"),
+    ],
+)
+@on_scene
+def test_what_a_hook_says_of_the_bases_own_files_is_not_held_against_the_work(
+    scene: Scene, script: str, verdict: str
+) -> None:
+    hook(hooks_of(scene), "pre-commit", script)
+    agent = writes(a__txt="good\n", new__txt="x\n")
+    report, _ = scene.play({"a": agent}, [item("a", ["a.txt", "new.txt"], A_GOOD)])
+    assert (verdicts(report), report["shipped"]) == ({"a": verdict}, [])
+    of_base = "no to the base's own versions of these files as well: mend them or the hook"
+    assert (of_base in built(report)["a"]["error"]) is (verdict == "undecided")
+
+
+STRICT = """
+    awk 'length($0) > 72 { print "line too long: " $0; bad = 1 }
+         NR == 2 && $0 != "" { print "no blank line"; bad = 1 }
+         /[ \t]$/ { print "white space at the end: " $0; bad = 1 }
+         END { exit bad }' "$1"
+"""
+
+
+@pytest.mark.parametrize("commit", ["per-item", "batch"])
+@beside
+def test_our_own_text_breaks_no_rule_for_messages(folder: Path, commit: str) -> None:
+    scene = Scene(folder, FILES, config=f'[ship]\ncommit = "{commit}"\n')
+    hook(hooks_of(scene), "commit-msg", STRICT)
+    long = f"{A_GOOD} && test {'x' * 300} = {'x' * 300} " + "&& grep -q good a.txt " * 20
+    more = {"title": "Have the sum be right " * 9, "id": "an item with spaces " * 5}
+    items = [item("a", "a.txt", long, **more), TWO[1]]
+    report, _ = scene.play(both(), items, wave_id="a-wave-with-a-long-name-" * 4)
+    assert (report["shipped"], verdicts(report)) == (["a", "b"], {"a": "verified", "b": "verified"})
 
 
 @beside
@@ -224,8 +299,9 @@ def test_a_commit_msg_hook_may_refuse_or_add_to_a_message(scene: Scene) -> None:
     script = 'grep -q "Item-Slug: a" "$1" && { echo no ticket >&2; exit 1; }; echo "Id: 7" >> "$1"'
     hook(hooks_of(scene), "commit-msg", script)
     report, _ = scene.play(both(), TWO)
-    assert report["shipped"] == ["b"]
-    assert "commit-msg hook says no (exit 1): no ticket" in built(report)["a"]["error"]
+    assert (report["shipped"], verdicts(report)["a"]) == (["b"], "undecided")
+    error = built(report)["a"]["error"]
+    assert "commit-msg hook says no (exit 1): no ticket; the message is the item's title" in error
     trailers = scene.trailers(report["sha"])
     assert (trailers["Id"], trailers["Item-Slug"]) == ("7", "b")
 
@@ -234,7 +310,7 @@ def test_a_commit_msg_hook_may_refuse_or_add_to_a_message(scene: Scene) -> None:
 def test_a_commit_msg_hook_may_not_take_away_what_commits_are_found_by(scene: Scene) -> None:
     hook(hooks_of(scene), "commit-msg", 'echo "feat: something" > "$1"')
     report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
-    assert report["shipped"] == []
+    assert (report["shipped"], verdicts(report)) == ([], {"a": "undecided"})
     assert "takes away trailers" in built(report)["a"]["error"]
 
 

@@ -250,11 +250,6 @@ def _commits_by_itself(agent: Agent) -> None:
     subprocess.run(["git", *who, "commit", "-qam", "mine"], cwd=agent.folder, check=True)
 
 
-def _switches(agent: Agent) -> None:
-    subprocess.run(["git", "checkout", "-qB", "elsewhere"], cwd=agent.folder, check=True)
-    agent.write({"a.txt": "good\n"})
-
-
 def _nests(agent: Agent) -> None:
     subprocess.run(["git", "init", "-q", "a.dir"], cwd=agent.folder, check=True)
     agent.write({"a.txt": "good\n", "a.dir/x": "x\n"})
@@ -288,8 +283,6 @@ def _renames(agent: Agent) -> None:
         pytest.param(_deletes, ("b.txt", "c.txt"), marks=pytest.mark.sweep),
         pytest.param(_renames, ("b.txt", "d.txt"), marks=pytest.mark.sweep),
         pytest.param(_chmods, ("run.sh",), marks=pytest.mark.sweep),
-        (_commits_by_itself, ("committed", "a.txt")),
-        (_switches, ("elsewhere", "a.txt")),
         (_nests, ("nested", "a.dir")),
         (_links_out, ("links that leave", "a.txt")),
     ],
@@ -310,10 +303,8 @@ def test_foreign_work_is_refused_every_path_named_and_nothing_ships(
 
 
 @on_scene
-def test_an_agent_may_undo_its_own_commit_in_the_repair_round(scene: Scene) -> None:
-    report, _ = scene.play(
-        {"a": [_commits_by_itself, lambda agent: None]}, [item("a", "a.txt", A_GOOD)]
-    )
+def test_what_an_agent_committed_by_itself_ships_as_a_commit_of_ours(scene: Scene) -> None:
+    report, _ = scene.play({"a": _commits_by_itself}, [item("a", "a.txt", A_GOOD)])
     assert report["shipped"] == ["a"]
     [commit] = scene.log(report["branch"])
     assert scene.repo.git("show", "-s", "--format=%s", commit) == "a"

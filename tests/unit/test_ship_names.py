@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import itertools
+import unicodedata
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from driver.domain.commit_message import (
     branch_names,
     commit_message,
     is_branch_of,
+    items_of,
+    trailers_in,
 )
 from driver.domain.work_item import WorkItem
 
@@ -86,6 +90,53 @@ def test_a_branch_name_is_short_and_one_that_git_accepts(wave_id: str, end: str)
 )
 def test_a_branch_is_a_waves_only_by_the_name_it_gives(name: str, wave_id: str, ours: bool) -> None:
     assert is_branch_of(name, wave_id) is ours
+
+
+COMMANDS = [
+    "pytest -q " + " ".join(f"tests/unit/test_{n}.py" for n in range(14)),  # about 300 columns
+    "pytest tests/" + "long_" * 60 + "::test_x",
+    "x" * 71,
+    "python -c 'a  =  1;   b = 2' " + "two  spaces " * 12,
+    "pytest my\\ tests/with\\ spaces/" + "and\\ more" * 12,
+    "\u65e5\u672c\u8a9e " * 30,
+    "\u65e5\u672c\u8a9e" * 30,
+    "\u0441\u043b\u043e\u0432\u043e" * 40,
+    "ends in a backslash\\",
+    f"{'y' * 56}\\ z" * 3,
+    " " * 90 + "x" + " " * 90,
+    "a" * 60 + "  " + "b" * 60 + "    " + "c" * 80,
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=range(len(COMMANDS)))
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_no_line_of_ours_is_long_and_all_are_read_back(command: str, indent: str) -> None:
+    item = replace(an_item(item_id="id with spaces " * 9), test_command=command, slug="s" * 90)
+    message = commit_message([(item, "dir/" * 30)], "w" * 100, "e" * 64, "wave:" + "w" * 90)
+    first, second, *lines = message.splitlines()
+    assert (second, columns(first) <= 72, max(map(columns, lines)) <= 71) == ("", True, True)
+    assert [line for line in lines if line != line.rstrip()] == []
+    indented = "".join(f"{indent}{line}\n" for line in message.splitlines())
+    [read] = items_of(trailers_in(f"Squashed\n\n{indented}\nCo-authored-by: x"))
+    assert read["Test-Command"] == command.strip()
+    assert read["Item-Id"] == ("id with spaces " * 9).strip()
+    assert (read["Wave-Id"], read["Item-Slug"]) == ("w" * 100, "s" * 90)
+    assert (read["Proved-Tree"], read["Work-Dir"]) == ("e" * 64, "dir/" * 30)
+    assert read["State-Anchor"] == "wave:" + "w" * 90
+
+
+def columns(line: str) -> int:
+    return sum(1 + (unicodedata.east_asian_width(one) in "WF") for one in line)
+
+
+def test_older_messages_with_long_lines_are_read_too() -> None:
+    [read] = items_of(trailers_in(f"x\n\nWave-Id: w\nItem-Id: i\nTest-Command: {'y ' * 90}z\n"))
+    assert read["Test-Command"] == "y " * 90 + "z"
+
+
+def test_lines_of_several_items_are_short_too() -> None:
+    items = [(an_item(title="word " * 30), "."), (an_item(title="\u65e5" * 60), ".")]
+    assert max(map(columns, commit_message(items, "w", "t").splitlines())) <= 72
 
 
 def test_where_a_branch_is_taken_the_next_number_is_tried() -> None:
