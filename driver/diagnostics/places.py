@@ -18,6 +18,7 @@ from driver.git.command import GitError, redacted
 from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
 from driver.git.remote import Remote, why_unreachable
 from driver.git.repository import check_usable
+from driver.git.user_hooks import HOOKS, HOOKS_REMEDY, hooks_folder, missing_hooks
 from driver.run_state.plan import Shipping
 from driver.run_state.state_folder import check_state_dir
 from driver.scheduler.context import repository_in_sight
@@ -114,6 +115,7 @@ def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:
         if settings.workspace.copy:
             yield check_copied(top, settings.workspace.copy)
         yield check_history(places.repository)
+        yield check_hooks(settings, places.repository)
         yield check_remote(settings, places.repository, network=network)
         survey = RepositoryInfo(settings.environ)
         # If the branch is not here, the check asks the remote for it.
@@ -202,6 +204,17 @@ def check_history(repository: Repository) -> CheckResult:
         return passed("history", "whole")
     remedy = "git fetch --unshallow; in CI, check out with fetch-depth: 0"
     return warned("history", "a shallow clone, which lacks older commits", remedy)
+
+
+def check_hooks(settings: Settings, repository: Repository) -> CheckResult:
+    """Names the user's hooks that run at a ship, and warns if their folder is missing."""
+    if settings.ship.hooks == "off":
+        return passed("hooks", 'none run ([ship] hooks = "off")')
+    if missing := missing_hooks(repository, settings.environ):
+        return warned("hooks", missing, HOOKS_REMEDY)
+    folder = hooks_folder(repository, settings.environ)
+    there = [name for name in HOOKS if os.access(folder / name, os.X_OK)]
+    return passed("hooks", f"{', '.join(there)} in {folder}" if there else "none")
 
 
 def check_remote(settings: Settings, repository: Repository, *, network: bool) -> CheckResult:

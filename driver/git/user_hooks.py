@@ -20,6 +20,10 @@ from state_store.documents.errors import CannotRunError
 
 PRE_COMMIT, COMMIT_MSG, PRE_PUSH = "pre-commit", "commit-msg", "pre-push"
 HOOKS = (PRE_COMMIT, COMMIT_MSG, PRE_PUSH)
+HOOKS_REMEDY = (
+    "run what installs your hooks (such as npm install for husky), correct core.hooksPath, or set"
+    ' [ship] hooks = "off"'
+)
 _MAX_FILES = 2000
 _MAX_BYTES = 1 << 26
 _NOT_COPIED = (".git", "node_modules")
@@ -67,6 +71,19 @@ def copy_hooks(
     if source.is_dir() and inside.parts:
         _copy(source, into / inside, repository, git)
     return UserHooks(into / inside, into, snapshot(into)) if into.is_dir() else UserHooks()
+
+
+def missing_hooks(repository: Repository, environ: Mapping[str, str]) -> str:
+    """A sentence about a folder of hooks that the user's git is told of and that exists neither on
+    disk nor in the base; "" for none."""
+    folder = hooks_folder(repository, environ)
+    if folder == repository.common_dir / "hooks" or os.path.lexists(folder):
+        return ""
+    if inside := _inside(repository, folder):
+        asked = ("cat-file", "-e", f"{repository.head}:{inside.as_posix()}")
+        if git_in(repository, environ, *asked, accept=(0, 1, 128)).ok:
+            return ""
+    return f"core.hooksPath names {folder}, which does not exist: no hook of yours runs"
 
 
 def hooks_folder(repository: Repository, environ: Mapping[str, str]) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.domain.work_item import Manifest
 from driver.execution.process_marks import new_key
+from driver.git.user_hooks import HOOKS_REMEDY, missing_hooks
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
 from driver.limits.spending import opened as spending_of
@@ -57,6 +58,9 @@ def banner(wave: Wave) -> Iterator[str]:
         where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
         depth = ", a shallow clone" if repository.shallow else ""
         yield f"{repository.top}: builds on {where} at {repository.head[:12]}{depth}"
+        hooks_run = wave.settings.ship.hooks == "run" and wave.shipping.is_wanted
+        if hooks_run and (missing := missing_hooks(repository, wave.settings.environ)):
+            yield f"warning: {missing}; {HOOKS_REMEDY}"
 
 
 @contextlib.contextmanager

@@ -102,7 +102,17 @@ def test_where_all_is_well_nothing_fails_and_nothing_is_changed(place: Place) ->
     assert list(checks) == [
         *("git", "repository", "workspaces", "state", "database", "halt", "tracker"),
         *("disk.state", "disk.workspaces"),
-        *("history", "remote", "shipping", "signing", "identity", "clock", "cores", "sandbox"),
+        *(
+            "history",
+            "hooks",
+            "remote",
+            "shipping",
+            "signing",
+            "identity",
+            "clock",
+            "cores",
+            "sandbox",
+        ),
         *("backend.program", "backend.login"),
     ]
     assert sorted(place.project.home.rglob("*")) == before
@@ -123,6 +133,30 @@ def test_the_backlog_is_looked_at(place: Place, text: str | None, level: str, sa
         place.project.state.mkdir()
         (place.project.state / "tracker.json").write_text(text, encoding="utf-8")
     told = place.level("tracker")
+    assert (told[0], says in told[1]) == (level, True), told
+
+
+@pytest.mark.parametrize(
+    ("path", "made", "level", "says"),
+    [
+        (None, None, "ok", "none"),
+        (None, ".git/hooks/pre-commit", "ok", "pre-commit in "),
+        (".husky/_", None, "warn", ".husky/_, which does not exist: no hook of yours runs"),
+        (".husky/_", ".husky/_/pre-push", "ok", "pre-push in "),
+        ("/dev/null", None, "ok", "none"),
+    ],
+)
+def test_hooks_are_named_and_a_missing_folder_of_them_is_told(
+    place: Place, path: str | None, made: str | None, level: str, says: str
+) -> None:
+    top = place.project.top
+    if path is not None:
+        place.project.git("config", "core.hooksPath", path)
+    if made is not None:
+        (top / made).parent.mkdir(parents=True, exist_ok=True)
+        (top / made).write_text("#!/bin/sh\n", encoding="utf-8")
+        (top / made).chmod(0o755)
+    told = place.level("hooks")
     assert (told[0], says in told[1]) == (level, True), told
 
 

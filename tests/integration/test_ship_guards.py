@@ -374,6 +374,16 @@ def _writes_a_hook(agent: Agent) -> None:
     agent.write({"a.txt": "good\n", "tools/pre-commit": "#!/bin/sh\nexit 0\n"})
 
 
+@pytest.mark.parametrize("hooks", ["run", "off"])
+@beside
+def test_a_folder_of_hooks_that_does_not_exist_is_told_once(folder: Path, hooks: str) -> None:
+    scene = Scene(folder, FILES, config=f'[ship]\nhooks = "{hooks}"\n')
+    scene.repo.git("config", "core.hooksPath", ".husky/_")
+    report, _ = scene.play(both(), TWO)
+    assert report["shipped"] == ["a", "b"]
+    assert scene.said.getvalue().count(".husky/_, which does not exist") == (hooks == "run")
+
+
 @on_scene
 def test_an_agent_that_finds_the_copies_of_the_hooks_stops_the_ship(scene: Scene) -> None:
     hook(hooks_of(scene), "pre-commit", "exit 1")
