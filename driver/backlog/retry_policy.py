@@ -27,6 +27,7 @@ class Cost(Enum):
 
     ATTEMPT = "an attempt, and a wait that grows"
     PAUSE = "a short wait"
+    PERSON = "no agent until a person has decided"
     NOTHING = "nothing"
 
 
@@ -64,16 +65,30 @@ class RetryPolicy:
 
 
 def after_try(
-    item: Item, verdict: object, why: str | None, policy: RetryPolicy, now: datetime
+    item: Item,
+    verdict: object,
+    why: str | None,
+    policy: RetryPolicy,
+    now: datetime,
+    *,
+    waits: bool = False,
 ) -> dict[str, Any]:
     """The fields to set in an item that a wave took and did not ship. An unknown verdict, from a
-    replaced `run_wave`, counts as a failure."""
+    replaced `run_wave`, counts as a failure. An item that `waits` for a person pays no attempt."""
     known = verdict if isinstance(verdict, str) and verdict in set(Verdict) else None
     cost = _COSTS[Verdict(known)] if known else Cost.ATTEMPT
+    cost = Cost.PERSON if waits else cost
     attempts = attempts_of(item) + (cost is Cost.ATTEMPT)
     fields: dict[str, Any] = {"attempts": attempts, "lastError": why}
     if not is_open(item):
         return fields  # a status that the user set meanwhile stays
+    if cost is Cost.PERSON:
+        note = (
+            f"[waits for a person{f': {why}' if why else ''}; its work is kept: set status to todo,"
+            " and it is proven again without an agent]"
+        )
+        notes = with_note(item.get("notes"), note)
+        return {**fields, "status": BLOCKED, **no_wait(item), "notes": notes}
     if cost is Cost.ATTEMPT and attempts >= policy.most:
         note = (
             f"[blocked after {attempts} attempts{f': {why}' if why else ''}; to try it again,"

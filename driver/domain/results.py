@@ -29,6 +29,7 @@ INTEGRATION = "integration"
 GATE = "gate"  # a command of a pipeline's gate
 
 NO_SANDBOX = "none"
+NO_RERUN = "no second run gave the same results"
 
 # Git's modes, in changes and recordings.
 MODE_FILE = "100644"
@@ -100,7 +101,7 @@ class TestRun:
     `work_dir` is relative to the repository's top. `environment` has the names of the test's
     variables. `output_digest` is the SHA-256 of stdout, then stderr. `counts` is the runner's
     summary, None if unknown. `survivors` are processes that the test left running, as `COMMAND
-    (PID)`; Tidegate ended them.
+    (PID)`; Tidegate ended them. `tampered` are tracked files that the test changed.
     """
 
     __test__ = False  # pytest collects classes by this name otherwise
@@ -121,6 +122,7 @@ class TestRun:
     output_digest: str | None = None
     counts: Counts | Doubt | None = None
     survivors: tuple[str, ...] = ()
+    tampered: tuple[str, ...] = ()
 
     @property
     def green(self) -> bool:
@@ -146,6 +148,7 @@ class TestRun:
             "counts": self.counts.to_json() if self.counts else None,
             "cached": False,  # for readers of older reports: no run is reused from an earlier wave
             "survivors": list(self.survivors),
+            "tampered": list(self.tampered),
         }
 
     @classmethod
@@ -169,6 +172,7 @@ class TestRun:
                 output_digest=record["outputDigest"],
                 counts=counts_from_json(record["counts"]),
                 survivors=tuple(record.get("survivors") or ()),
+                tampered=tuple(record.get("tampered") or ()),
             )
         except (KeyError, TypeError, ValueError):
             return None
@@ -193,7 +197,7 @@ class Evidence:
     `reverted` is the base with the work's own tests. `without_added` is the work without the tests
     that it adds. `canary_word` is the result with a canary test, None without such a run. `flaky`
     means that one tree gave different results. `findings` are the objections of all checks. `grade`
-    is set for verified work.
+    is set for verified work, and `lacks` is what its evidence lacks for grade A.
     """
 
     baseline: TestRun | None = None
@@ -207,6 +211,7 @@ class Evidence:
     flaky: bool = False
     findings: tuple[Finding, ...] = ()
     grade: Grade | None = None
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,8 @@ class Attempt:
     `survivors` are processes that the agent left running; they do not count against the work.
     `notes` are sentences about what is no part of the work and does not count against it either.
     `prompt_hash` is the hash of the agent's prompt, None if this run dispatched no agent. `final`
-    work is not repaired, whatever its verdict.
+    work is not repaired, whatever its verdict. Work that `waits` is kept until a person has decided
+    about it.
     """
 
     number: int
@@ -233,6 +239,7 @@ class Attempt:
     evidence: Evidence = field(default_factory=Evidence)
     survivors: tuple[str, ...] = ()
     final: bool = False
+    waits: bool = False
     notes: tuple[str, ...] = ()
     prompt_hash: str | None = None
 
@@ -255,6 +262,7 @@ class Attempt:
             "spotChecked": bool(found.spot_checks),
             "flaky": found.flaky,
             "grade": str(found.grade) if found.grade else None,
+            "lacks": list(found.lacks),
             "doubts": [one.to_json() for one in found.findings],
             "receipts": [run.to_json() for run in self.receipts],
         }
@@ -300,6 +308,20 @@ class ItemOutcome:
     def evidence(self) -> Evidence:
         """The evidence of the newest attempt."""
         return self.attempts[-1].evidence if self.attempts else Evidence()
+
+    @property
+    def grade(self) -> Grade | None:
+        """The grade of the evidence; a green run together with other items counts as a rerun."""
+        found = self.evidence
+        is_rerun = any(run.green for run in self.batch_runs)
+        if is_rerun and found.grade is Grade.B and found.lacks == (NO_RERUN,):
+            return Grade.B if found.findings else Grade.A
+        return found.grade
+
+    @property
+    def waits(self) -> bool:
+        """True if a person has to decide about the work before an agent is asked again."""
+        return self.verdict is Verdict.UNDECIDED and bool(self.attempts) and self.attempts[-1].waits
 
 
 @dataclass(frozen=True, slots=True)

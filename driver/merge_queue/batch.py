@@ -25,7 +25,8 @@ from driver.merge_queue.batch_result import (
 )
 from driver.merge_queue.bisect import find_culprits
 from driver.merge_queue.culprits import Answer, Culprit, Items, Question
-from driver.policy.acceptance import ALLOW, NO_ANSWER
+from driver.policy.acceptance import ALLOW
+from driver.policy.judgement import NO_ANSWER
 from driver.run_state.context import ItemRun, Wave
 from driver.terminal.safe_text import describe_run
 from driver.verification.test_run import Test, of_failed_setup, run_test

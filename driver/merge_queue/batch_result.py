@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from driver.domain.results import RunKind, TestRun
 from driver.merge_queue.culprits import Answer, Culprit, Items
-from driver.runners.counts import Allowance, Counts, judge_counts
+from driver.policy.count_rules import judge_counts
+from driver.runners.counts import Allowance, Counts
 
 FOLDER = "integration"
 

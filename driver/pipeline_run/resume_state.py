@@ -59,8 +59,8 @@ def resume_state(
 ) -> ResumeState:
     """The facts of a journal entry about `key`; none if it is about other work.
 
-    On a base that has moved on since, only this counts: the item was published or proven, and the
-    tracker, whose `notes` would name the wave, has not heard of it.
+    On a base that has moved on since, only this counts: the item was published or proven or waits
+    for a person, and the tracker, whose `notes` would name the wave, has not heard of it.
     """
     if entry is None:
         return ResumeState()
@@ -73,7 +73,8 @@ def resume_state(
     number = counted if isinstance(counted, int) and not isinstance(counted, bool) else 0
     attempts = 0 if settled or green or moved else number
     commit = text_or_none(entry.get("commit"))
-    proven = green or (bool(entry.get("proven")) and not settled)
+    kept = entry.get("proven") or entry.get("waits")
+    proven = green or (bool(kept) and not settled)
     if not (proven if moved else green or from_phase or not settled):
         return ResumeState(attempts, commit=commit)
     phases = phase_receipt.from_json(entry.get("phases"))

@@ -1,58 +1,47 @@
-"""The rules for accepting a green test, by comparison with the base, a rerun and the canary. Pure
-decisions. Each returns a Judgement that ends the attempt, or None to go on."""
+"""The rules for accepting a green test, by comparison with the base, a rerun and the canary. Pure.
+Most return findings, of which `driver.policy.findings` makes a verdict."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
+from driver.domain.findings import Finding, FindingKind
 from driver.domain.results import RunKind, TestRun, Verdict
-from driver.policy.judgement import Judgement, of_test
+from driver.policy.count_rules import judge_counts
+from driver.policy.judgement import LEFT_RUNNING, NO_ANSWER, Judgement, of_test
 from driver.runners.canary import CanaryVerdict
-from driver.runners.counts import Allowance, Counts, Doubt, judge_counts
-from driver.runners.result import MISSING
+from driver.runners.result import Counts
 
 REQUIRE = "require"
 GREEN_BASE = "green"  # the value in an item whose test is green on the base already
 ALLOW = "allow"
+# The names of the checks.
+RED_FIRST = "red first"
+CANARY = "canary"
 
-NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
 def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
-    """The verdict of a proof. A red proof is called a regression if the base is green. Processes
-    that the test also leaves running on the base are no fault of the work."""
+    """The verdict of a proof. A red proof is called a regression if the base is green. Traces that
+    the test leaves on the base as well are no fault of the work."""
     judgement = of_test(proof)
-    left = proof.kind is RunKind.RED and proof.exit_code == 0 and proof.survivors
-    if left and baseline is not None and baseline.survivors:
-        remedy = "end its processes in the test, or allow them ([verify] survivors)"
-        why = f"{proof.reason}; its test does so on the base as well: {remedy}"
-        return Judgement(Verdict.UNDECIDED, why)
+    if proof.kind is RunKind.RED and proof.exit_code == 0 and baseline is not None:
+        left = LEFT_RUNNING in proof.reason
+        if {*proof.tampered} <= {*baseline.tampered} and bool(baseline.survivors) >= left:
+            ends = "end its processes in the test, or allow them ([verify] survivors)"
+            remedy = ends if left else "let the test write to files that git does not track"
+            why = f"{proof.reason}; its test does so on the base as well: {remedy}"
+            return Judgement(Verdict.UNDECIDED, why, waits=True)
     if judgement.verdict is not Verdict.FAILED or not passes(baseline):
         return judgement
-    return Judgement(
-        judgement.verdict, f"{judgement.reason}; it is green on the base: a regression"
-    )
+    return replace(judgement, reason=f"{judgement.reason}; it is green on the base: a regression")
 
 
 def passes(run: TestRun | None) -> bool:
     """True for a green run, unless its counts show that no test ran."""
     return run is not None and run.green and judge_counts(run.counts, None) is None
-
-
-def of_counts(proof: TestRun, baseline: TestRun | None, allowance: Allowance) -> Judgement | None:
-    """Refuses a proof with fewer tests than the base, by the runner's summary."""
-    problem = judge_counts(proof.counts, counts_before(baseline), allowance)
-    return Judgement(Verdict.REFUSED, problem) if problem else None
-
-
-def counts_before(baseline: TestRun | None) -> Counts | Doubt | None:
-    """The counts of the base. A red base whose run broke off does not allow the proof to
-    break off."""
-    if baseline is None or baseline.kind in NO_ANSWER:
-        return None
-    broke_off = isinstance(baseline.counts, Doubt) and baseline.counts.reason == MISSING
-    return None if broke_off and not baseline.green else baseline.counts
 
 
 def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str | None) -> Judgement:
@@ -75,32 +64,39 @@ def of_baseline(
     *,
     reverted: TestRun | None = None,
     may_write_tests: bool = False,
-) -> Judgement | None:
+) -> tuple[Finding, ...]:
     """Rejects a green test that proves nothing because it is also green on the base. A base that
     could not be tested stops no item. `reverted` is the test of the base with the work's own tests.
     A repair can help only if the item may write tests."""
     if policy != REQUIRE or baseline is None or baseline.kind in NO_ANSWER:
-        return None
+        return ()
     if expected == GREEN_BASE:
         why = f'the item says "baseline": "green", but on the base: {baseline.reason}'
-        return None if baseline.green else Judgement(Verdict.UNDECIDED, why)
+        unlike = Finding(RED_FIRST, FindingKind.OFFENCE, why, by_agent=False)
+        return () if baseline.green else (unlike,)
     if not passes(baseline) or (reverted is not None and not passes(reverted)):
-        return None
+        return ()
     why = "the test is green without the change as well, so it does not prove the change"
-    if may_write_tests:
-        return Judgement(Verdict.REFUSED, f"{why}: add a test that is red without the change")
-    remedy = 'give the item a test that is red first, or set "baseline": "green"'
-    return Judgement(Verdict.UNDECIDED, f"{why} ([verify] red_first): {remedy}")
+    remedy = "add a test that is red without the change"
+    if not may_write_tests:
+        why = f"{why} ([verify] red_first)"
+        remedy = 'give the item a test that is red first, or set "baseline": "green"'
+    return (Finding(RED_FIRST, FindingKind.OFFENCE, why, remedy, by_agent=may_write_tests),)
 
 
-def of_canary(word: str | None, note: str) -> Judgement | None:
-    """Refuses a green that the canary cannot turn red. A canary without a result stops no item."""
+def of_canary(word: str | None, note: str, *, on_base: bool | None = False) -> tuple[Finding, ...]:
+    """The finding on a green that the canary cannot turn red. `on_base` tells if the canary passes
+    on the base as well. A canary without a result stops no item."""
     if word == CanaryVerdict.ELSEWHERE:
         remedy = "remove the installed package that hides it, or set the import path in the test"
-        return Judgement(Verdict.UNDECIDED, f"{note}: {remedy}")
-    if word != CanaryVerdict.GREEN:
-        return None
-    return Judgement(Verdict.REFUSED, f"canary passed: {note}")
+        return (Finding(CANARY, FindingKind.OFFENCE, note, remedy, by_agent=False),)
+    if word == CanaryVerdict.GREEN:
+        why = f"canary passed: {note}"
+        return (Finding(CANARY, FindingKind.DOUBT, why, on_base=on_base, names_change=True),)
+    if word in (CanaryVerdict.UNSEEN, CanaryVerdict.UNDECIDED):
+        why = f"the canary test gave no answer: {note}"
+        return (Finding(CANARY, FindingKind.DOUBT, why, on_base=on_base),)
+    return ()
 
 
 def is_chosen(wave_id: str, slug: str, share: float) -> bool:
@@ -120,8 +116,11 @@ def is_doubted(proof: TestRun, canaries: Sequence[TestRun]) -> bool:
     return now.failed > 1 and now.passed < proof.counts.passed
 
 
-def of_spot_checks(checks: Sequence[TestRun], policy: str) -> Judgement | None:
-    """The judgement of reruns on the tree of a green proof; None if they are green."""
+def of_spot_checks(
+    checks: Sequence[TestRun], policy: str, *, on_base: bool = False
+) -> Judgement | None:
+    """The judgement of reruns on the tree of a green proof; None if they are green. `on_base` is
+    true if the test gives different answers on the base as well."""
     silent = next((run for run in checks if run.kind in NO_ANSWER), None)
     if all(run.green for run in checks if run.kind not in NO_ANSWER):
         return of_test(silent) if silent is not None else None
@@ -129,4 +128,8 @@ def of_spot_checks(checks: Sequence[TestRun], policy: str) -> Judgement | None:
     reason = f"different answers for one tree: green, then {', then '.join(kinds)}"
     if policy == ALLOW:
         return Judgement(Verdict.VERIFIED, f"flaky, but allowed by the settings: {reason}")
+    if on_base:
+        remedy = 'make the test stable, or allow it ([verify] flake_policy = "allow")'
+        why = f"{reason}; its test does so on the base as well: {remedy}"
+        return Judgement(Verdict.UNDECIDED, why, waits=True)
     return Judgement(Verdict.FLAKY, reason)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from driver.domain.findings import Finding, FindingKind
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change, RunKind, TestRun, Verdict
-from driver.policy.acceptance import counts_before
+from driver.policy.count_rules import of_counts
 from driver.policy.judgement import of_test
 from driver.policy.test_files import NamedTests, has_test_name, is_test
-from driver.runners.counts import Allowance, Counts, Doubt, judge_counts
+from driver.runners.counts import Allowance, Counts, Doubt
 
 CHECK = "added_tests"
 _NO_FEWER = Allowance()
@@ -81,8 +82,9 @@ def of_added_tests(
         crashed = without.kind is RunKind.KILLED and of_test(without).verdict is Verdict.FAILED
         return _against_the_work(red, by_agent=crashed)
     if ends_well(without):
-        fewer = judge_counts(without.counts, counts_before(baseline), allowance)
-        return _against_the_work(f"without the tests that it adds: {fewer}") if fewer else None
+        fewer = [one for one in of_counts(without, baseline, allowance) if not one.on_base]
+        why = "without the tests that it adds: "
+        return replace(fewer[0], check=CHECK, reason=f"{why}{fewer[0].reason}") if fewer else None
     return _against_the_work(f"{red}: a new test must not change the result of others")
 
 

@@ -12,23 +12,20 @@ from driver.policy.judgement import Judgement
 def decide(findings: Sequence[Finding]) -> Judgement | None:
     """The judgement of the first finding that counts against the item; None if none does.
 
-    An offence refuses. If the base shows it as well, the item is UNDECIDED. A doubt counts only if
-    the base is clear and the check's own evidence names the item's change. Every other doubt lowers
-    the grade of the evidence only.
+    An offence refuses. If the base shows it as well, or the agent could not have done otherwise,
+    the item waits for a person. A doubt counts only if the base is clear and the check's own
+    evidence names the item's change. Every other doubt lowers the grade of the evidence only.
     """
-    for kind in FindingKind:
-        for one in findings:
-            if one.kind is kind and (judged := _judged(one)):
-                return judged
-    return None
+    return next((_judgement(one) for one in findings if _counts(one)), None)
 
 
-def _judged(one: Finding) -> Judgement | None:
-    why = f"{one.reason}: {one.remedy}" if one.remedy else one.reason
-    if one.kind is FindingKind.OFFENCE:
-        fair = one.by_agent and not one.is_of_project
-        why = f"{why} (on the base as well)" if one.is_of_project else why
-        return Judgement(Verdict.REFUSED if fair else Verdict.UNDECIDED, why)
-    if one.on_base is not False or not one.names_change:
-        return None
-    return Judgement(Verdict.REFUSED if one.by_agent else Verdict.UNDECIDED, why)
+def _counts(one: Finding) -> bool:
+    return one.kind is FindingKind.OFFENCE or (one.on_base is False and one.names_change)
+
+
+def _judgement(one: Finding) -> Judgement:
+    on_base = ", on the base as well" if one.on_base else ""
+    reason = f"{one.reason}{on_base}" + (f": {one.remedy}" if one.remedy else "")
+    if one.on_base or not one.by_agent:
+        return Judgement(Verdict.UNDECIDED, reason, waits=True)
+    return Judgement(Verdict.REFUSED, reason)

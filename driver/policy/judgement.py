@@ -20,14 +20,17 @@ from driver.domain.results import MODE_NESTED, Change, RunKind, TestRun, Verdict
 
 _MAX_NAMED = 20
 LEFT_RUNNING = "left processes running: "
+NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and the sentence that explains it."""
+    """A verdict and the sentence that explains it. With `waits` a person has to decide, and no
+    agent is asked again for the item until then."""
 
     verdict: Verdict
     reason: str = ""
+    waits: bool = False
 
 
 _SENT_BY_OTHERS = frozenset({"SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"})

@@ -96,14 +96,15 @@ def judged(attempt: Attempt, receipt: PhaseReceipt, *, final: bool) -> Step:
     }
     cost = {"model": attempt.model, **_used(attempt.usage, attempt.duration_s)}
     ended = {"verdict": str(attempt.verdict), "error": attempt.reason or None}
-    over = final and attempt.verdict is not Verdict.HALTED
+    # Work that waits for a person is kept, and proven again once a person has decided.
+    over = final and attempt.verdict is not Verdict.HALTED and not attempt.waits
     kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
     return Step(
         ((events.ATTEMPT_JUDGED, facts), (events.PHASE_FINISHED, receipt.to_json())),
         Trace(kind, attempt.phase, attempt.number, {**cost, **ended}),
         (
             _phase_of(attempt),
-            {**_of_attempt(attempt), "settled": over},
+            {**_of_attempt(attempt), "settled": over, "waits": attempt.waits},
         ),
         receipt=receipt,
         message=describe_verdict(attempt.verdict, attempt.reason),

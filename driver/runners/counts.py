@@ -16,7 +16,7 @@ from driver.runners.runner import Runner
 from driver.runners.table import RUNNERS, runners_named
 from driver.test_command.invocations import programs
 
-__all__ = ["Allowance", "Counts", "Doubt", "count_tests", "judge_counts"]
+__all__ = ["Allowance", "Counts", "Doubt", "count_tests"]
 
 # Options that make a runner print no summary, or a summary in another form.
 _QUIET = (
@@ -81,40 +81,3 @@ def _together(found: list[Counts | Doubt | None], summed: bool) -> Counts | Doub
     if summed and not doubts:
         return None
     return Doubt(names, doubts[0].reason if summed else CONTRADICTORY)
-
-
-def judge_counts(
-    now: Counts | Doubt | None,
-    base: Counts | Doubt | None,
-    allowance: Allowance = Allowance(),
-) -> str | None:
-    """The reason why the counts contradict exit code 0; None if they do not. `base` are the counts
-    of the same command on the base commit; None if unknown."""
-    known = base if isinstance(base, Counts) else None
-    if now is None:
-        gone = "the output no longer shows the number of tests that ran"
-        return f"{gone} ({known.runner}: {known.ran} on the base)" if known else None
-    if isinstance(now, Doubt):
-        return None if now == base else f"the output of {now.runner} is in doubt: {now.reason}"
-    if now.failed:
-        return f"{now.runner} reports {now.failed} failed of {now.ran}, but the exit code is 0"
-    if not now.ran:
-        skipped = f", {now.skipped} skipped" if now.skipped else ""
-        return f"no test ran ({now.runner}: 0 run{skipped})"
-    return _against(now, known, allowance) if known else None
-
-
-def _against(now: Counts, known: Counts, allowance: Allowance) -> str | None:
-    """The reason why a run is worse than the base; None if it is not."""
-    if now.runner != known.runner:
-        return f"the tests ran with {now.runner}, on the base with {known.runner}"
-    fewer, more = known.ran - now.ran, now.skipped - known.skipped
-    intended = "if this is intended, give the item"
-    if fewer > allowance.fewer_tests_ok:
-        return (
-            f"fewer tests ran: {now.ran}, on the base {known.ran}; {intended} fewerTests: {fewer}"
-        )
-    if more > allowance.more_skipped_ok:
-        why = f"more tests are skipped: {now.skipped}, on the base {known.skipped}"
-        return f"{why}; {intended} moreSkipped: {more}"
-    return None

@@ -81,6 +81,7 @@ def edits_for(results: WaveResults, terms: Terms) -> dict[str, Edit]:
                 why=reason,
                 policy=terms.policy,
                 now=terms.now,
+                waits=bool(record.get("waitsForPerson")),
             )
         else:
             edits[item_id] = opened

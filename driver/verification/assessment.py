@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from driver.domain.findings import Grade
 from driver.domain.results import (
     BASELINE,
     SPOT_CHECK,
@@ -13,12 +15,14 @@ from driver.domain.results import (
     Verdict,
 )
 from driver.execution.worker_pool import BackgroundTask
-from driver.policy import acceptance
+from driver.policy import acceptance, count_rules
 from driver.policy.findings import decide
-from driver.policy.judgement import Judgement
+from driver.policy.grades import graded, is_rerun, of_grade
+from driver.policy.judgement import NO_ANSWER, Judgement
 from driver.policy.test_files import is_test
 from driver.runners.canary import CanaryVerdict
 from driver.terminal.safe_text import describe_run
+from driver.test_command.build_scripts import lines_run
 from driver.verification.added_tests import run_without_added
 from driver.verification.canary_run import run_canary
 from driver.verification.test_run import ProvenWork, prove
@@ -34,30 +38,68 @@ def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
     judgement = acceptance.of_proof(proof, found.baseline)
     if judgement.verdict is not Verdict.VERIFIED:
         return judgement, found
-    if objection := acceptance.of_counts(proof, found.baseline, allowance):
+    silent = count_rules.may_be_silent(_lines(work))
+    counts = count_rules.of_counts(proof, found.baseline, allowance, may_be_silent=silent)
+    found = replace(found, findings=(*found.findings, *counts))
+    if objection := decide(found.findings):
         return objection, found
     found = replace(found, reverted=_reverted(work, found.baseline))
     owns_tests = any(one.is_dir or is_test(one.path) for one in item.planned.owned)
-    objection = acceptance.of_baseline(
+    unproven = acceptance.of_baseline(
         found.baseline,
         item.spec.baseline,
         verify.red_first,
         reverted=found.reverted,
         may_write_tests=owns_tests,
     )
-    if objection:
-        return objection, found
+    if objection := decide(unproven):
+        return objection, replace(found, findings=(*found.findings, *unproven))
     found = _with_further_runs(work, found)
-    flaky = acceptance.of_spot_checks(found.spot_checks, verify.flake_policy)
-    added = decide(found.findings)
     canary = acceptance.of_canary(found.canary_word, found.canary_note)
-    return added or canary or flaky or judgement, found
+    found = replace(found, findings=(*found.findings, *canary))
+    if objection := decide(found.findings) or _of_reruns(work, found):
+        return objection, found
+    found = graded(proof, found)
+    return of_grade(found, verify.min_grade) or judgement, found
+
+
+def _lines(work: ProvenWork) -> Sequence[str | Sequence[str]]:
+    """The test command, and the lines that it runs through a makefile or a package."""
+    item = work.item
+    command = item.spec.test_command
+    return (command, *(line for line, _ in lines_run(command, item.work_dir, item.context.text)))
+
+
+def _of_reruns(work: ProvenWork, found: Evidence) -> Judgement | None:
+    """The judgement of the reruns. Before a different answer is held against the work, the base is
+    asked for its answer again."""
+    policy, checks = work.item.wave.settings.verify.flake_policy, found.spot_checks
+    judgement = acceptance.of_spot_checks(checks, policy)
+    if judgement is None or judgement.verdict is not Verdict.FLAKY:
+        return judgement
+    return acceptance.of_spot_checks(checks, policy, on_base=_base_changes(work, found.baseline))
+
+
+def _base_changes(work: ProvenWork, baseline: TestRun | None) -> bool:
+    """True if the test gives different answers on the base as well."""
+    tree = work.item.workspace.base_with(())
+    if baseline is None or tree is None:
+        return False
+    for label in (f"base-check-{work.number}", f"base-check-{work.number}-again"):
+        run = prove(work.item, tree, label, BASELINE, fresh=True)
+        if run.kind in NO_ANSWER:
+            return False
+        if run.green is not baseline.green:
+            return True
+    return False
 
 
 def _reverted(work: ProvenWork, baseline: TestRun | None) -> TestRun | None:
     """A run on the base with the work's own tests. It must be red if the base is green as well."""
     item = work.item
     policy, expected = item.wave.settings.verify.red_first, item.spec.baseline
+    if item.wave.settings.verify.min_grade == Grade.A:  # the grade needs a test that was red first
+        policy = acceptance.REQUIRE
     named = item.protection.named_tests()
     tests = [one for one in work.changes if is_test(one.path) or named.holds(one.path)]
     if not tests or not acceptance.needs_revert(baseline, expected, policy):
@@ -79,17 +121,20 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
     finally:  # both use the item's workspace, which is deleted with the item
         by_canary, without = canary.result(), without_added.result()
     says_nothing = by_canary.canary_word == CanaryVerdict.UNDECIDED
-    if not checks and (says_nothing or acceptance.is_doubted(proof, by_canary.canaries)):
+    is_wanted = item.wave.settings.verify.min_grade == Grade.A and not is_rerun(proof, by_canary)
+    if not checks and (
+        says_nothing or is_wanted or acceptance.is_doubted(proof, by_canary.canaries)
+    ):
         checks = _rerun(work)
     return replace(
         found,
+        findings=(*found.findings, *without.findings, *by_canary.findings),
         without_added=without.without_added,
         spot_checks=checks,
         flaky=len(checks) > 1,
         canaries=by_canary.canaries,
         canary_word=by_canary.canary_word,
         canary_note=by_canary.canary_note,
-        findings=(*found.findings, *without.findings),
     )
 
 

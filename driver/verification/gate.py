@@ -51,6 +51,7 @@ class Examination:
             work,
             verdict=judgement.verdict,
             reason=judgement.reason,
+            waits=judgement.waits,
             test=next((run for run in self.runs if not run.green), self.test),
             evidence=self.found,
             final=final,

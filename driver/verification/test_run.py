@@ -163,6 +163,7 @@ def run_of(
         output_digest=_output_digest(result.output_file),
         counts=counts,
         survivors=result.survivors,
+        tampered=tuple(tampered),
     )
 
 

@@ -158,6 +158,8 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "trust_verified": False,
         "verified": verified,
         "verdict": str(outcome.verdict),
+        "grade": str(outcome.grade) if verified and outcome.grade else None,
+        "waitsForPerson": outcome.waits,
         "testExit": test.exit_code if test else None,
         "repairs": outcome.repairs,
         "error": None if verified else outcome.reason,

@@ -335,6 +335,7 @@ class T(unittest.TestCase):
 """
 TWO = THREE.replace("    def test_c(self): pass\n", "")
 SKIPPING = THREE.replace("    def test_c", "    @unittest.skip('later')\n    def test_c")
+EMPTY = "import unittest\n"
 UNITTEST = [*PYTHON, "-m", "unittest", "tests.test_it"]
 
 
@@ -359,12 +360,14 @@ def _tests_too(**more: Any) -> dict[str, Any]:
     ],
 )
 @on_counted
-def test_with_fewer_tests_than_the_base_a_green_is_refused_unless_it_is_meant(
+def test_with_fewer_tests_than_the_base_a_person_is_asked_unless_it_is_meant(
     counted: Scene, test: str, told: str, leave: dict[str, int]
 ) -> None:
-    report, _ = counted.play(_leaves(test), [_tests_too()])
-    assert built(report)["a"]["verdict"] == "refused"
-    assert told in built(report)["a"]["error"]
+    report, driver = counted.play(_leaves(test), [_tests_too() | {"repairCap": 2}])
+    record = built(report)["a"]
+    assert (record["verdict"], record["waitsForPerson"]) == ("undecided", True)
+    assert told in record["error"]
+    assert len(driver.requests) == 1
     report, _ = counted.play(_leaves(test), [_tests_too(**leave)], wave_id="w2")
     assert report["shipped"] == ["a"]
 
@@ -372,11 +375,11 @@ def test_with_fewer_tests_than_the_base_a_green_is_refused_unless_it_is_meant(
 @on_counted
 def test_an_agent_is_told_that_its_green_does_not_count(counted: Scene) -> None:
     again = {"tests/test_it.py": THREE, "a.txt": "b\n"}
-    scripts = {"a": [_leaves(TWO)["a"][0], lambda agent: agent.write(again)]}
+    scripts = {"a": [_leaves(EMPTY)["a"][0], lambda agent: agent.write(again)]}
     report, driver = counted.play(scripts, [{**_tests_too(), "repairCap": 1}])
     assert report["shipped"] == ["a"]
     assert "succeeded, but it does not count" in driver.rounds_of("a")[1].prompt
-    assert "fewer tests ran" in driver.rounds_of("a")[1].prompt
+    assert "no test ran" in driver.rounds_of("a")[1].prompt
 
 
 @on_scene

@@ -346,9 +346,9 @@ def test_two_items_green_alone_and_red_together_ship_one_and_say_why(folder: Pat
 
 
 NOT_GREEN = {
-    "a": ("echo more >> a.txt", "changed tracked files: a.txt"),
-    "d": ("echo more >> b.txt", "changed tracked files: b.txt"),
-    "e": ("rm run.sh", "changed tracked files: run.sh"),
+    "a": ("sed -i s/good/bad/ a.txt", "changed tracked files: a.txt"),
+    "d": ("cp d.txt b.txt", "changed tracked files: b.txt"),
+    "e": ("test -e e.txt && rm run.sh", "changed tracked files: run.sh"),
     "f": ("false | tail -1", "exit 1"),
     "g": ("kill -SEGV $$", "killed by SIGSEGV"),
     "h": ("exit 3", "exit 3"),
@@ -367,6 +367,20 @@ def test_only_exit_code_0_on_an_unchanged_tree_is_green(scene: Scene) -> None:
         assert (record["verdict"], record["verified"]) == ("failed", False), slug
         assert why in record["error"]
     assert (records, report["shipped"]) == ({}, [])
+
+
+@pytest.mark.parametrize("test", ["echo more >> b.txt", "rm run.sh", "echo >> b.txt; test -e a.txt"])
+@on_scene
+def test_tracked_files_that_the_test_changes_on_the_base_as_well_cost_nothing(
+    scene: Scene, test: str
+) -> None:
+    report, driver = scene.play(
+        {"a": writes(a__txt="good\n")}, [item("a", "a.txt", test, repairCap=2)]
+    )
+    record = built(report)["a"]
+    assert (record["verdict"], record["waitsForPerson"]) == ("undecided", True)
+    assert "on the base as well" in record["error"]
+    assert len(driver.requests) == 1
 
 
 @on_scene

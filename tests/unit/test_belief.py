@@ -14,13 +14,13 @@ from driver.policy.acceptance import (
     is_doubted,
     of_baseline,
     of_canary,
-    of_counts,
     of_no_change,
     of_proof,
     of_spot_checks,
     passes,
 )
 from driver.policy.added_tests import added_tests, answers_without, of_added_tests
+from driver.policy.count_rules import of_counts
 from driver.policy.findings import decide
 from driver.policy.judgement import Judgement
 from driver.policy.test_files import NamedTests
@@ -87,7 +87,7 @@ def test_a_base_on_which_no_test_ran_is_not_green() -> None:
     assert not passes(nothing)
     judgement = Judgement(Verdict.NO_CHANGE, "nothing")
     assert of_no_change(judgement, nothing, None) is judgement
-    assert of_baseline(nothing, None, "require") is None
+    assert of_baseline(nothing, None, "require") == ()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_base_on_which_no_test_ran_is_not_green() -> None:
 def test_red_first_is_asked_where_it_is_required(
     base: RunKind | None, expected: str | None, policy: str, verdict: Verdict | None
 ) -> None:
-    judgement = of_baseline(run(base) if base else None, expected, policy)
+    judgement = decide(of_baseline(run(base) if base else None, expected, policy))
     assert (judgement.verdict if judgement else None) is verdict
 
 
@@ -126,39 +126,41 @@ def test_red_first_is_asked_where_it_is_required(
 def test_the_works_own_tests_may_show_it_and_are_asked_for_where_they_can_be_written(
     reverted: RunKind | None, verdict: Verdict | None, *, may_write_tests: bool
 ) -> None:
-    judgement = of_baseline(
+    findings = of_baseline(
         run(GREEN),
         None,
         "require",
         reverted=run(reverted) if reverted else None,
         may_write_tests=may_write_tests,
     )
+    judgement = decide(findings)
     assert (judgement.verdict if judgement else None) is verdict
 
 
 @pytest.mark.parametrize(
-    ("now", "base", "allowance", "refused"),
+    ("now", "base", "allowance", "verdict"),
     [
-        (ran(3), ran(3), Allowance(), False),
-        (ran(2), ran(3), Allowance(), True),
-        (ran(2), ran(3), Allowance(1, 0), False),
-        (ran(3, 1), ran(3), Allowance(), True),
-        (ran(3, 1), ran(3), Allowance(0, 1), False),
-        (ran(0), None, Allowance(9, 9), True),
-        (None, None, Allowance(), False),
-        (None, ran(3), Allowance(), True),
+        (ran(3), ran(3), Allowance(), None),
+        (ran(2), ran(3), Allowance(), Verdict.UNDECIDED),  # a person allows it, no agent is paid
+        (ran(2), ran(3), Allowance(1, 0), None),
+        (ran(3, 1), ran(3), Allowance(), Verdict.UNDECIDED),
+        (ran(3, 1), ran(3), Allowance(0, 1), None),
+        (ran(0), None, Allowance(9, 9), Verdict.REFUSED),
+        (None, None, Allowance(), None),
+        (None, ran(3), Allowance(), Verdict.REFUSED),
     ],
 )
 def test_counts_are_compared_with_the_base(
-    now: Counts | None, base: Counts | None, allowance: Allowance, *, refused: bool
+    now: Counts | None, base: Counts | None, allowance: Allowance, verdict: Verdict | None
 ) -> None:
-    judgement = of_counts(run(GREEN, now), run(RED, base), allowance)
-    assert (judgement is not None and judgement.verdict is Verdict.REFUSED) is refused
+    judgement = decide(of_counts(run(GREEN, now), run(RED, base), allowance))
+    assert (judgement and judgement.verdict) is verdict
+    assert judgement is None or judgement.waits is (verdict is Verdict.UNDECIDED)
 
 
 def test_a_base_that_could_not_be_tested_has_no_counts() -> None:
-    assert of_counts(run(GREEN, ran(2)), run(BROKEN, ran(3)), Allowance()) is None
-    assert of_counts(run(GREEN, ran(2)), None, Allowance()) is None
+    assert of_counts(run(GREEN, ran(2)), run(BROKEN, ran(3)), Allowance()) == ()
+    assert of_counts(run(GREEN, ran(2)), None, Allowance()) == ()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_a_base_that_could_not_be_tested_has_no_counts() -> None:
     + [(word, False) for word in ("red", "unseen", "undecided", "not_applicable", None)],
 )
 def test_only_a_planted_test_that_passes_refuses(word: str | None, *, refused: bool) -> None:
-    judgement = of_canary(word, "told")
+    judgement = decide(of_canary(word, "told"))
     assert (judgement == Judgement(Verdict.REFUSED, "canary passed: told")) is refused
 
 
@@ -285,7 +287,7 @@ def test_a_run_that_breaks_off_is_green_only_where_the_base_does_so_green(
     kind: RunKind, reason: str, *, refused: bool
 ) -> None:
     doubt = Doubt("pytest", reason)
-    assert bool(of_counts(run(GREEN, doubt), run(kind, doubt), Allowance())) is refused
+    assert bool(decide(of_counts(run(GREEN, doubt), run(kind, doubt), Allowance()))) is refused
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.runners.counts import Allowance, Counts, Doubt, count_tests, judge_counts
+from driver.policy.count_rules import judge_counts
+from driver.runners.counts import Allowance, Counts, Doubt, count_tests
 from driver.runners.result import CONTRADICTORY, MISSING
 
 OUTPUTS = Path(__file__).resolve().parents[1] / "support" / "runner_outputs"

@@ -1,0 +1,68 @@
+"""The grade of the evidence for verified work, and what it lacks for grade A. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from driver.domain.findings import Grade
+from driver.domain.results import NO_RERUN, Evidence, RunKind, TestRun, Verdict
+from driver.policy.acceptance import passes
+from driver.policy.judgement import Judgement
+from driver.runners.canary import CanaryVerdict
+from driver.runners.result import Counts
+
+NOT_COUNTED = "the tests were not counted"
+NOT_RED_FIRST = "the test was not red without the change"
+_RED = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
+
+
+def graded(proof: TestRun, evidence: Evidence) -> Evidence:
+    """The evidence for a green proof, with its grade."""
+    counted = isinstance(proof.counts, Counts)
+    canary = evidence.canary_word == CanaryVerdict.RED
+    lacks = (
+        *(() if counted else (NOT_COUNTED,)),
+        *(() if _was_red_first(evidence) else (NOT_RED_FIRST,)),
+        *(() if canary else (f"no canary test was red ({evidence.canary_note or 'none ran'})",)),
+        *(() if is_rerun(proof, evidence) else (NO_RERUN,)),
+    )
+    doubts = len(evidence.findings)
+    grade = Grade.C
+    if not lacks and not doubts:
+        grade = Grade.A
+    elif (counted or canary) and doubts <= 1:
+        grade = Grade.B
+    return replace(evidence, grade=grade, lacks=lacks)
+
+
+def is_rerun(proof: TestRun, evidence: Evidence) -> bool:
+    """True if a second run on the same tree gave the same results: a green spot check, or a canary
+    run in which all other tests had the same results."""
+    if evidence.spot_checks:
+        return all(run.green for run in evidence.spot_checks)
+    now = proof.counts
+    return isinstance(now, Counts) and any(
+        isinstance(run.counts, Counts)
+        and run.counts.failed > 0
+        and (run.counts.passed, run.counts.skipped) == (now.passed, now.skipped)
+        for run in evidence.canaries
+    )
+
+
+def of_grade(evidence: Evidence, least: str) -> Judgement | None:
+    """The judgement of verified work whose evidence is below the grade that a project asks for."""
+    if evidence.grade is None or evidence.grade <= Grade(least):  # "A" comes before "B"
+        return None
+    missing = [*evidence.lacks, *(one.reason for one in evidence.findings)]
+    why = f"its evidence is grade {evidence.grade}, and [verify] min_grade asks for {least}"
+    return Judgement(Verdict.UNDECIDED, f"{why}: {'; '.join(missing)}", waits=True)
+
+
+def _was_red_first(evidence: Evidence) -> bool:
+    """True if the test was red on the base, or on the base with the work's own tests."""
+    runs = (evidence.baseline, evidence.reverted)
+    return any(run is not None and (run.kind in _RED or _ran_nothing(run)) for run in runs)
+
+
+def _ran_nothing(run: TestRun) -> bool:
+    return run.green and not passes(run)
