@@ -16,8 +16,9 @@ from driver.agents.attempt import UNPROVEN, against
 from driver.backend_api.driver import Usage
 from driver.domain import phase_receipt
 from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
-from driver.domain.results import RESUME, Attempt, ItemOutcome, Shipment, Verdict
+from driver.domain.results import RESUME, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import ReviewWord, settled_by
+from driver.domain.shipment import Shipment
 from driver.git.private_git import GitError
 from driver.pipeline import position
 from driver.pipeline.definition import REVIEW, SETUP

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, replace
 
 from driver.domain.commit_message import branch_names, pending_ref
-from driver.domain.results import Shipment
+from driver.domain.shipment import Shipment
 from driver.git.branch_view import HEADS
 from driver.git.private_git import Commit, GitError, PushResult, Remote
 from driver.git.push_result import ADVANCED

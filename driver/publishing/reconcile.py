@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from driver.domain.commit_message import is_branch_of, pending_ref
-from driver.domain.results import Shipment
+from driver.domain.shipment import Shipment
 from driver.git.branch_view import HEADS
 from driver.git.private_git import GitError, PushResult
 from driver.git.push_result import ADVANCED

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from driver.checkout_guard.guard import TOGETHER, CheckoutChange, names_of, warning
 from driver.domain.commit_message import item_name
-from driver.domain.results import ItemOutcome, Shipment, Verdict
+from driver.domain.results import ItemOutcome, Verdict
+from driver.domain.shipment import Shipment
 from driver.git.private_git import CommitSpec, GitError
 from driver.merge_queue.batch import Batch, Entry, Integration
 from driver.policy.judgement import Judgement

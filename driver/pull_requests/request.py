@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.domain.results import ItemOutcome, Shipment
+from driver.domain.results import ItemOutcome
+from driver.domain.shipment import Shipment
 from driver.execution.cancellation import CancellationToken
 from driver.execution.processes import Processes
 from driver.limits.admission import check_halt

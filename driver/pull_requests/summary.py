@@ -11,15 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from driver.domain.prompts import command_text
-from driver.domain.results import (
-    BASELINE,
-    PROOF,
-    ItemOutcome,
-    Shipment,
-    TestRun,
-    receipts_of_evidence,
-)
+from driver.domain.results import BASELINE, PROOF, ItemOutcome, TestRun, receipts_of_evidence
 from driver.domain.reviews import Review, from_json, review_word
+from driver.domain.shipment import Shipment
 from driver.limits.usage_sums import sum_usage, usages_of
 from driver.pull_requests.body import ItemSummary, PullRequestSummary
 from driver.run_state.context import ItemRun

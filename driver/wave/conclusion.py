@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from driver.agents.attempt import work_patch
-from driver.domain.results import ItemOutcome, Shipment, Verdict
+from driver.domain.results import ItemOutcome, Verdict
+from driver.domain.shipment import Shipment
 from driver.domain.tiers import verification_policy
 from driver.domain.work_item import ManifestError
 from driver.execution.cancellation import InterruptedWaveError

@@ -10,16 +10,9 @@ from typing import Any
 from driver.backend_api.driver import Usage
 from driver.backend_api.provider_fault import ProviderLoad
 from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
-from driver.domain.results import (
-    BUILD,
-    NOT_AT_FAULT,
-    REPAIR,
-    Attempt,
-    ItemOutcome,
-    Shipment,
-    Verdict,
-)
+from driver.domain.results import BUILD, NOT_AT_FAULT, REPAIR, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import review_word
+from driver.domain.shipment import Shipment
 from driver.limits.usage_sums import sum_usage, token_totals, usages_of, uses_of
 from driver.pipeline.definition import PUBLISH
 from driver.policy.test_files import is_test

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from driver.domain.results import ItemOutcome, Shipment, Verdict
+from driver.domain.results import ItemOutcome, Verdict
+from driver.domain.shipment import Shipment
 from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import ShutdownPolicy, repeating, run_all
 from driver.limits.admission import gate_word

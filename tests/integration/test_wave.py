@@ -369,7 +369,9 @@ def test_only_exit_code_0_on_an_unchanged_tree_is_green(scene: Scene) -> None:
     assert (records, report["shipped"]) == ({}, [])
 
 
-@pytest.mark.parametrize("test", ["echo more >> b.txt", "rm run.sh", "echo >> b.txt; test -e a.txt"])
+@pytest.mark.parametrize(
+    "test", ["echo more >> b.txt", "rm run.sh", "echo >> b.txt; test -e a.txt"]
+)
 @on_scene
 def test_tracked_files_that_the_test_changes_on_the_base_as_well_cost_nothing(
     scene: Scene, test: str

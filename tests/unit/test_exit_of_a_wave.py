@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from driver.backend_api.driver import DriverCapabilities
-from driver.domain.results import ItemOutcome, Shipment, Verdict
+from driver.domain.results import ItemOutcome, Verdict
+from driver.domain.shipment import Shipment
 from driver.domain.tiers import policy_for
 from driver.domain.work_item import check_item
 from driver.run_state.plan import Home, Planned
