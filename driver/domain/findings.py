@@ -53,6 +53,12 @@ class Finding:
         """True if the base shows it as well, so that no item is at fault."""
         return self.on_base is True
 
+    @property
+    def is_held(self) -> bool:
+        """True if it ends the item. A doubt does so only if the base is clear and the check's own
+        evidence names the item's change."""
+        return self.kind is FindingKind.OFFENCE or (self.on_base is False and self.names_change)
+
     def to_json(self) -> dict[str, Any]:
         """The shape in `evidence.doubts`."""
         return {

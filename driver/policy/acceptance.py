@@ -22,7 +22,6 @@ RED_FIRST = "red first"
 CANARY = "canary"
 
 
-
 def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
     """The verdict of a proof. A red proof is called a regression if the base is green. Traces that
     the test leaves on the base as well are no fault of the work."""

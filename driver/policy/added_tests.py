@@ -82,7 +82,7 @@ def of_added_tests(
         crashed = without.kind is RunKind.KILLED and of_test(without).verdict is Verdict.FAILED
         return _against_the_work(red, by_agent=crashed)
     if ends_well(without):
-        fewer = [one for one in of_counts(without, baseline, allowance) if not one.on_base]
+        fewer = [one for one in of_counts(without, baseline, allowance) if one.is_held]
         why = "without the tests that it adds: "
         return replace(fewer[0], check=CHECK, reason=f"{why}{fewer[0].reason}") if fewer else None
     return _against_the_work(f"{red}: a new test must not change the result of others")

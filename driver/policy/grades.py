@@ -61,8 +61,6 @@ def of_grade(evidence: Evidence, least: str) -> Judgement | None:
 def _was_red_first(evidence: Evidence) -> bool:
     """True if the test was red on the base, or on the base with the work's own tests."""
     runs = (evidence.baseline, evidence.reverted)
-    return any(run is not None and (run.kind in _RED or _ran_nothing(run)) for run in runs)
-
-
-def _ran_nothing(run: TestRun) -> bool:
-    return run.green and not passes(run)
+    return any(
+        run is not None and (run.kind in _RED or (run.green and not passes(run))) for run in runs
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from driver.domain.findings import Grade
@@ -33,41 +32,33 @@ _RERUN_AGAIN = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
     """The verdict of proven work, and the evidence for it. Raises WorkspaceError."""
     item, proof = work.item, work.proof
-    verify, allowance = item.wave.settings.verify, item.spec.allowance
+    verify = item.wave.settings.verify
     found = item.wave.baselines.of(item)
     judgement = acceptance.of_proof(proof, found.baseline)
     if judgement.verdict is not Verdict.VERIFIED:
         return judgement, found
-    silent = count_rules.may_be_silent(_lines(work))
-    counts = count_rules.of_counts(proof, found.baseline, allowance, may_be_silent=silent)
-    found = replace(found, findings=(*found.findings, *counts))
-    if objection := decide(found.findings):
-        return objection, found
-    found = replace(found, reverted=_reverted(work, found.baseline))
-    owns_tests = any(one.is_dir or is_test(one.path) for one in item.planned.owned)
-    unproven = acceptance.of_baseline(
-        found.baseline,
-        item.spec.baseline,
-        verify.red_first,
-        reverted=found.reverted,
-        may_write_tests=owns_tests,
-    )
-    if objection := decide(unproven):
-        return objection, replace(found, findings=(*found.findings, *unproven))
-    found = _with_further_runs(work, found)
-    canary = acceptance.of_canary(found.canary_word, found.canary_note)
-    found = replace(found, findings=(*found.findings, *canary))
-    if objection := decide(found.findings) or _of_reruns(work, found):
+    for check in (_with_counts, _with_reverted, _with_further_runs):
+        found = check(work, found)
+        if objection := decide(found.findings):
+            return objection, found
+    if objection := _of_reruns(work, found):
         return objection, found
     found = graded(proof, found)
     return of_grade(found, verify.min_grade) or judgement, found
 
 
-def _lines(work: ProvenWork) -> Sequence[str | Sequence[str]]:
-    """The test command, and the lines that it runs through a makefile or a package."""
+def _with_counts(work: ProvenWork, found: Evidence) -> Evidence:
+    """The evidence with the findings on the proof's counts."""
     item = work.item
     command = item.spec.test_command
-    return (command, *(line for line, _ in lines_run(command, item.work_dir, item.context.text)))
+    lines = (line for line, _ in lines_run(command, item.work_dir, item.context.text))
+    findings = count_rules.of_counts(
+        work.proof,
+        found.baseline,
+        item.spec.allowance,
+        may_be_silent=count_rules.may_be_silent((command, *lines)),
+    )
+    return replace(found, findings=(*found.findings, *findings))
 
 
 def _of_reruns(work: ProvenWork, found: Evidence) -> Judgement | None:
@@ -94,18 +85,26 @@ def _base_changes(work: ProvenWork, baseline: TestRun | None) -> bool:
     return False
 
 
-def _reverted(work: ProvenWork, baseline: TestRun | None) -> TestRun | None:
-    """A run on the base with the work's own tests. It must be red if the base is green as well."""
-    item = work.item
-    policy, expected = item.wave.settings.verify.red_first, item.spec.baseline
-    if item.wave.settings.verify.min_grade == Grade.A:  # the grade needs a test that was red first
-        policy = acceptance.REQUIRE
+def _with_reverted(work: ProvenWork, found: Evidence) -> Evidence:
+    """The evidence with a run on the base with the work's own tests. It must be red if the base is
+    green as well."""
+    item, verify = work.item, work.item.wave.settings.verify
+    policy, expected = verify.red_first, item.spec.baseline
     named = item.protection.named_tests()
     tests = [one for one in work.changes if is_test(one.path) or named.holds(one.path)]
-    if not tests or not acceptance.needs_revert(baseline, expected, policy):
-        return None
-    tree = item.workspace.base_with(tests)
-    return prove(item, tree, f"reverted-{work.number}", BASELINE)
+    # Grade A needs a test that was red first.
+    asked = acceptance.REQUIRE if verify.min_grade == Grade.A else policy
+    if tests and acceptance.needs_revert(found.baseline, expected, asked):
+        tree = item.workspace.base_with(tests)
+        found = replace(found, reverted=prove(item, tree, f"reverted-{work.number}", BASELINE))
+    findings = acceptance.of_baseline(
+        found.baseline,
+        expected,
+        policy,
+        reverted=found.reverted,
+        may_write_tests=any(one.is_dir or is_test(one.path) for one in item.planned.owned),
+    )
+    return replace(found, findings=(*found.findings, *findings))
 
 
 def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
@@ -122,13 +121,13 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
         by_canary, without = canary.result(), without_added.result()
     says_nothing = by_canary.canary_word == CanaryVerdict.UNDECIDED
     is_wanted = item.wave.settings.verify.min_grade == Grade.A and not is_rerun(proof, by_canary)
-    if not checks and (
-        says_nothing or is_wanted or acceptance.is_doubted(proof, by_canary.canaries)
-    ):
+    doubted = acceptance.is_doubted(proof, by_canary.canaries)
+    if not checks and (says_nothing or is_wanted or doubted):
         checks = _rerun(work)
+    on_canary = acceptance.of_canary(by_canary.canary_word, by_canary.canary_note)
     return replace(
         found,
-        findings=(*found.findings, *without.findings, *by_canary.findings),
+        findings=(*found.findings, *without.findings, *by_canary.findings, *on_canary),
         without_added=without.without_added,
         spot_checks=checks,
         flaky=len(checks) > 1,
