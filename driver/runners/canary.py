@@ -1,8 +1,8 @@
-"""The canary: a failing test, planned for a command and judged after its run. Pure.
+"""The canary: failing tests, planned for a command and judged after its run. Pure.
 
-A suite that stays green with a failing test proves nothing. The canary imports the modules that the
-item changed, so it also meets code that tampers with the runner. It cannot detect code that
-deceives only its own tests: an object that equals everything, a hard-coded result.
+A suite that stays green with a failing test proves nothing. The canary shares the process of the
+real tests, so it also meets code that tampers with the runner. It cannot detect code that deceives
+only its own tests: an object that equals everything, a hard-coded result.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from driver.runners.result import Counts, Doubt
+from driver.runners.python_canary import loaded_elsewhere
+from driver.runners.result import Counts, Doubt, cleaned
 from driver.runners.runner import Canary, CanaryInput, NotApplicable, Plan
 from driver.runners.table import RUNNERS, find_call, make_call, npm_call, runner_of
 from driver.test_command.build_scripts import MAKEFILES, PACKAGE
@@ -31,7 +32,7 @@ _NAMES = tuple(tuple(words.split()) for words in (_DOES, _WHAT, _WHEN))
 
 _NOT_RUN = (126, 127)
 _STOPPED_EARLY = "stopping after "
-_ELSEWHERE = re.compile(r"is not tested: (.+?), but (.+?) is;")
+_MAX_TOLD = 200
 
 
 class CanaryVerdict(StrEnum):
@@ -42,6 +43,7 @@ class CanaryVerdict(StrEnum):
     UNSEEN = "unseen"  # the command did not run it: run it alone, if possible
     ELSEWHERE = "elsewhere"  # the tests import another copy of a changed module
     UNDECIDED = "undecided"  # no result: timed out, could not run
+    NOT_APPLICABLE = "not_applicable"  # red for another reason than its assertions
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +110,20 @@ def canary_verdict(
     output: str,
     now: Counts | Doubt | None,
     real: Counts | Doubt | None,
+    top: str = "",
 ) -> Judged:
     """The verdict on a run with the canary in the tree. `exit_code` is None for a run that did not
     end by itself. `output` is both streams. `now` are the run's counts, `real` the counts without
-    the canary (None if it runs alone)."""
+    the canary (None if it runs alone). `top` is the folder of the tree.
+
+    Only what the runner itself reports about the canary counts. A linter that prints the canary's
+    source shows its names as well.
+    """
     if exit_code is None or exit_code < 0 or exit_code in _NOT_RUN:
         return Judged(CanaryVerdict.UNDECIDED, "the run with the canary did not end by itself")
+    if exit_code and (other := loaded_elsewhere(output, canary.modules, top)):
+        return Judged(CanaryVerdict.ELSEWHERE, other)
     seen = any(name in output for name in canary.names)
-    if exit_code and (other := _ELSEWHERE.search(output)):
-        why = f"the tests import {other[2]} in place of {other[1]}, which was changed"
-        return Judged(CanaryVerdict.ELSEWHERE, why)
     before = real.ran + real.skipped if isinstance(real, Counts) else 0
     no_more = isinstance(now, Counts) and now.ran + now.skipped == before
     all_passed = exit_code == 0 or (isinstance(now, Counts) and not now.failed)
@@ -125,22 +131,38 @@ def canary_verdict(
         return Judged(CanaryVerdict.UNSEEN, "the command did not find the canary")
     if exit_code == 0:
         return Judged(CanaryVerdict.GREEN, "the canary must fail, but the exit code is 0")
+    return _by_report(canary, exit_code, cleaned(output), now, seen=seen)
+
+
+def _by_report(
+    canary: Canary, exit_code: int, output: str, now: Counts | Doubt | None, *, seen: bool
+) -> Judged:
+    """The verdict on a run with a red exit code, by the runner's report on each test."""
+    reports = RUNNERS[canary.runner].failures
+    told = reports(output) if reports else {}
+    red = [name for name in canary.names if told.get(name) == ""]
+    others = [name for name in canary.names if name not in red]
+    reason = next((told[name] for name in others if name in told), "")
+    stopped = bool(red) and (canary.stops or _STOPPED_EARLY in output)
+    enough = not isinstance(now, Counts) or now.failed >= len(red)
+    if red and enough and (stopped or not others):
+        return Judged(CanaryVerdict.RED, f"the canary is red ({len(red)} failed)")
+    if others and all(name in told for name in others):
+        why = f"the canary fails for another reason: {reason[:_MAX_TOLD]}"
+        return Judged(CanaryVerdict.NOT_APPLICABLE, why)
+    if red or (isinstance(now, Counts) and (seen or not now.failed)):
+        passed = [kind for name, kind in zip(canary.names, canary.tries, strict=False)
+                  if name in others]  # fmt: skip
+        kinds = f" by {', '.join(dict.fromkeys(passed))}" if red and passed else ""
+        why = f"{len(red)} of the canary's {len(canary.names)} tests failed"
+        return Judged(CanaryVerdict.GREEN, f"{why}: something lets failing tests pass{kinds}")
     if isinstance(now, Counts):
-        return _by_counts(canary, output, seen, now)
+        why = f"{now.failed} failed, but the output does not name the canary"
+        return Judged(CanaryVerdict.UNDECIDED, why)
+    words = (canary.path, *canary.names)
+    for line in output.splitlines():
+        if any(word in line for word in words):
+            why = f"the command is red before its tests: {line.strip()[:_MAX_TOLD]}"
+            return Judged(CanaryVerdict.NOT_APPLICABLE, why)
     why = f"the run ended with exit {exit_code} and did not name the canary"
-    red = Judged(CanaryVerdict.RED, f"the canary is red (exit {exit_code})")
-    return red if seen else Judged(CanaryVerdict.UNDECIDED, why)
-
-
-def _by_counts(canary: Canary, output: str, seen: bool, now: Counts) -> Judged:
-    """The verdict on a counted run with a red exit code."""
-    tests = len(canary.names)
-    stopped = _STOPPED_EARLY in output and canary.names[0] in output
-    if seen and (now.failed >= tests or (now.failed and stopped)):
-        return Judged(CanaryVerdict.RED, f"the canary is red ({now.failed} failed)")
-    if seen or not now.failed:
-        why = f"{now.failed} of the canary's {tests} tests failed"
-        return Judged(CanaryVerdict.GREEN, f"{why}: something lets failing tests pass")
-    return Judged(
-        CanaryVerdict.UNDECIDED, f"{now.failed} failed, but the output does not name the canary"
-    )
+    return Judged(CanaryVerdict.UNDECIDED, why)

@@ -1,30 +1,15 @@
-"""`node --test`, jest, vitest and mocha: their summaries, and the canary of `node --test`.
-
-The canary is at the end of a real test file. Node runs each file in its own process, so code that
-manipulates the process also affects the canary. If the module system of the file is unknown, the
-canary is at the end of a copy. It fails only if every usual assertion still works.
-"""
+"""`node --test`, jest, vitest and mocha: their summaries and the tests that they report as failed.
+`driver.runners.node_canary` plans their canary."""
 
 from __future__ import annotations
 
-import json
-import posixpath
 import re
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from driver.runners.node_canary import CODE_FILES, found_by_node, plan_node
 from driver.runners.result import Counts, Found, numbers
-from driver.runners.runner import (
-    Call,
-    Canary,
-    CanaryInput,
-    NotApplicable,
-    Plan,
-    Runner,
-    Selection,
-    leaves_out_by,
-    named_files,
-)
+from driver.runners.runner import Call, Runner, Selection, leaves_out_by, named_files
 
 _NODE = re.compile(
     r"^(# |\u2139 )tests \d+\n(?:\1suites \d+\n)?\1pass (\d+)\n\1fail (\d+)\n\1cancelled (\d+)\n"
@@ -73,107 +58,14 @@ def _read_mocha(text: str) -> Found:
     return tuple(found) or tuple(Counts("mocha", 0, 0, 0) for _ in _MOCHA_NONE.finditer(text))
 
 
-_TESTS = (
-    r"(?:^|[./_-])test\.[cm]?js$|(?:^|/)test-[^/]*\.[cm]?js$|^test\.[cm]?js$",
-    r"(?:^|/)test/.*\.[cm]?js$",
+_FAILED = re.compile(
+    r"^ *(?:not ok \d+ - (?P<tap>.*?)|\u2716 (?P<spec>.*?))(?: # .*| \([\d.]+ms\).*)?$", re.M
 )
-_TEST_FILE = re.compile("|".join(_TESTS))
-_CODE = re.compile(r"\.[cm]?js$")
-_NOT_IMPORTED = re.compile(r"(?:^|/)(?:scripts|bin|docs|examples)/|\.config\.[cm]?js$")
-_SELECTS = ("--test-name-pattern", "--test-only", "--test-skip-pattern")
-
-_MODULE = re.compile(r"^\s*(?:import\s[^(]*from\s|import\s*[\"'{*]|export\s)", re.M)
-_REQUIRES = re.compile(r"\brequire\([\"']")
-
-_BODY = """
-const holds_{nonce} = (check) => {{
-  try {{
-    check();
-  }} catch {{
-    return true;
-  }}
-  return false;
-}};
-
-test_{nonce}.test("test_{nonce}", () => {{
-  const checks = [
-    () => assert_{nonce}(false),
-    () => assert_{nonce}.equal(1, 2),
-    () => assert_{nonce}.strictEqual("a", "b"),
-    () => assert_{nonce}.deepStrictEqual([1], [2]),
-  ];
-  if (checks.every(holds_{nonce})) throw new Error("planted to fail");
-}});
-"""
-_AS_MODULE = """
-import assert_{nonce} from "node:assert";
-import * as test_{nonce} from "node:test";
-
-for (const path of {modules}) {{
-  try {{
-    await import(new URL(path, import.meta.url).href);
-  }} catch {{}}
-}}
-"""
-_AS_SCRIPT = """
-;
-const assert_{nonce} = require("node:assert");
-const test_{nonce} = require("node:test");
-
-for (const path of {modules}) {{
-  try {{
-    require(path);
-  }} catch {{}}
-}}
-"""
 
 
-def plan_node(given: CanaryInput) -> Plan:
-    """Add the canary to a test file of the command, or to a copy if the module system is
-    unknown."""
-    call, texts, nonce = given.call, given.texts, given.nonce
-    if any(word.partition("=")[0] in _SELECTS for word in call.words):
-        return NotApplicable("the command selects tests by name")
-    named = [word for word in call.words[1:] if not word.startswith("-")]
-    real = _real_test(given, [call.in_tree(word) for word in named])
-    if real is None:
-        return NotApplicable("the tree has no test file")
-    names, source = (f"test_{nonce}",), texts.get(real, "")
-    is_module = real in texts and (real.endswith(".mjs") or bool(_MODULE.search(source)))
-    is_script = real in texts and (real.endswith(".cjs") or bool(_REQUIRES.search(source)))
-    if is_module or is_script:
-        text = source + _text(real, given.changed, nonce, as_module=is_module)
-        alone = call.command if named else call.with_more(call.below(real))
-        return Canary("node", real, text, names, call.command, alone, amends=True)
-    # The name of a copy decides its module system.
-    kind = ".cjs" if real.endswith(".cjs") or real in texts else ".mjs"
-    path = posixpath.join(posixpath.dirname(real), f"{nonce}.test{kind}")
-    added = call.with_more(call.below(path))
-    if named and added is None:
-        return NotApplicable(
-            "the command lists its test files, and Tidegate cannot add a file to it"
-        )
-    command = added if named and added else call.command
-    text = source + _text(path, given.changed, nonce, as_module=kind == ".mjs")
-    return Canary("node", path, text, names, command, None if named else added)
-
-
-def _real_test(given: CanaryInput, named: list[str]) -> str | None:
-    """A test file of the command, preferably a file that the work did not change: a changed file
-    may manipulate its process."""
-    tests = _found_by_node(given.call, given.files)
-    order = {f: (f not in named, f in given.changed, f.count("/"), f) for f in tests}
-    return min(tests, key=order.__getitem__, default=None)
-
-
-def _found_by_node(call: Call, files: Collection[str]) -> list[str]:
-    """The files that node runs if the call names none."""
-    top = f"{call.folder}/" if call.folder else ""
-    return [
-        file
-        for file in files
-        if file.startswith(top) and "node_modules/" not in file and _TEST_FILE.search(file)
-    ]
+def _failures(text: str) -> dict[str, str]:
+    """The failed tests of both reporters. A test of Node fails by what it throws."""
+    return {one["tap"] or one["spec"]: "" for one in _FAILED.finditer(text)}
 
 
 def _leaves_out(call: Call, files: Collection[str], left_out: Sequence[str]) -> Selection | None:
@@ -181,7 +73,7 @@ def _leaves_out(call: Call, files: Collection[str], left_out: Sequence[str]) -> 
     `--test-skip-pattern` takes the names of tests, and not before node 22."""
     if any(not word.startswith("-") for word in call.words[1:]):
         return None
-    others = sorted({*_found_by_node(call, files)} - {*left_out})
+    others = sorted({*found_by_node(call, files)} - {*left_out})
     command = call.with_more(*map(call.below, others)) if others else None
     return Selection(command) if command is not None else None
 
@@ -196,19 +88,6 @@ def _leaves_out_jest(
     return Selection(command) if command is not None else None
 
 
-def _text(path: str, changed: Collection[str], nonce: str, *, as_module: bool) -> str:
-    """The text of the canary for the file `path`. It loads the changed modules first."""
-    home = posixpath.dirname(path) or "."
-    modules = [
-        posixpath.relpath(file, home)
-        for file in sorted(changed)
-        if _CODE.search(file) and not _TEST_FILE.search(file) and not _NOT_IMPORTED.search(file)
-    ]
-    shown = json.dumps([name if name.startswith(".") else f"./{name}" for name in modules])
-    start = _AS_MODULE if as_module else _AS_SCRIPT
-    return (start + _BODY).format(modules=shown, nonce=nonce)
-
-
 _TEST_NAMES = (
     *(r"tests?\.[cm]?[jt]s", r".*[._-](test|spec)s?\.([cm]?[jt]sx?)", r"test-.*\.[cm]?[jt]s"),
 )
@@ -220,7 +99,8 @@ RUNNERS = (
         named=named_files,
         plan=plan_node,
         leaves_out=_leaves_out,
-        canary_reads=_TESTS,
+        canary_reads=(CODE_FILES,),
+        failures=_failures,
     ),
     Runner(
         name="jest",

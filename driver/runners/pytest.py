@@ -1,23 +1,25 @@
-"""pytest: its summary, the test files in a call, and its canary. The canary is at the end of a test
-file that the command runs, else in a new file next to such a file. If the command selects single
-tests, it also selects the canary."""
+"""pytest: its summary, the test files in a call, and its canary. The canary stands beside a test
+that the command runs, else in a new file next to such a file. If the command names single tests, it
+also names the canary."""
 
 from __future__ import annotations
 
 import ast
+import fnmatch
 import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from driver.runners.python_canary import (
-    canary_text,
-    find_host,
-    function_name,
+    Planted,
+    Selects,
+    Wanted,
     is_test_file,
-    method_name,
-    with_canary,
+    module_names,
+    planted,
 )
 from driver.runners.result import Counts, Found, numbers
 from driver.runners.runner import (
@@ -30,7 +32,6 @@ from driver.runners.runner import (
     Plan,
     Runner,
     Selection,
-    camel,
     is_folder,
     named_files,
     positional,
@@ -38,14 +39,16 @@ from driver.runners.runner import (
 )
 from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
+from driver.test_style.selection import holds
 
 _PROGRAMS = ("pytest", "py.test")
 _CONFIGS = (
     *("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini"),
     "setup.cfg",
 )
-_SELECTS_BY = ("-k", "-m")
+_SELECTS_BY = (("-k", "--keyword"), ("-m", "--markers-expression"))
 _SELECTS = ("--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
+_STOPS = re.compile(r"-[a-z]*x[a-z]*$|--exitfirst$|--maxfail")
 _USUAL_ROOTS = frozenset({"tests", "test", "testing"})
 
 _HEADER = re.compile(r"^=+ test session starts =+$", re.M)
@@ -87,6 +90,39 @@ def _counts(what: str, before: str) -> Counts:
     return Counts("pytest", ran, failed + errors, skipped)
 
 
+_FAILED = re.compile(
+    r"^(?:\[\w+\] )?(?P<word>FAILED|ERROR) \S*?::(?:\w+::)*(?P<name>\w+)(?:\[.*?\])?"
+    r"(?: - (?P<why>.*))?$",
+    re.M,
+)
+_SECTION = re.compile(
+    r"^_{3,} (?P<what>(?:ERROR at \w+ of )?)(?:\w+\.)*(?P<name>\w+)(?:\[.*\])? _{3,}$", re.M
+)
+_ERROR_LINE = re.compile(r"^E +(?P<why>\S.*)$", re.M)
+_BY_ASSERTION = re.compile(r"(?:\w+\.)*(?:AssertionError|Failed)\b|assert\b|$")
+
+
+def _failures(text: str) -> dict[str, str]:
+    """The failed tests in the short summary, and in the sections of the report. The sections tell
+    the whole reason."""
+    found = {}
+    for one in _FAILED.finditer(text):
+        why = one["why"] or ""
+        by_itself = one["word"] == "FAILED" and _BY_ASSERTION.match(why.rstrip("."))
+        found[one["name"]] = "" if by_itself else why or "an error beside the test"
+    sections = [*_SECTION.finditer(text)]
+    ends = [*(one.start() for one in sections[1:]), len(text)]
+    for one, end in zip(sections, ends, strict=False):
+        errors = [line["why"] for line in _ERROR_LINE.finditer(text, one.end(), end)]
+        if one["what"] or not errors:
+            found.setdefault(one["name"], " ".join(filter(None, (one["what"], *errors[:1]))))
+        elif any(map(_BY_ASSERTION.match, errors)):
+            found[one["name"]] = ""
+        else:
+            found[one["name"]] = errors[-1]
+    return found
+
+
 def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
     """The test files in a call, and `python_files` from its options and from the configuration in
     its folder and the folders above."""
@@ -120,9 +156,31 @@ def _setting(config: str, name: str) -> list[str]:
 
 
 def plan_pytest(given: CanaryInput) -> Plan:
-    """Plan a function and a method as canary; only a method if the configuration renames
-    functions."""
-    return with_selection(given, _options(given.call.words), _SELECTS_BY, _planned)
+    """Plan tests beside those that the command, with the configuration, selects. If it selects
+    none that can be seen, it selects the canary instead."""
+    call = given.call
+    options = _options(call.words)
+    if any(word.partition("=")[0] in _SELECTS for word in options):
+        return NotApplicable("the command selects tests by name or by an earlier run")
+    config = "\n".join(given.texts.get(posixpath.join(call.folder, name), "") for name in _CONFIGS)
+    tests = _tests(positional(options, TAKES_VALUE), config, given)
+    if not tests:
+        return NotApplicable("the tree has no test file of the command")
+    usual = sorted(tests, key=_usual_first)
+    new = posixpath.join(posixpath.dirname(usual[0]), f"test_{given.nonce}.py")
+    patterns = _setting(config, "python_functions") or ["test"]
+    wanted = Wanted(
+        usual,
+        _selection((*_added_options(config), *options)),
+        lambda name: any(name.startswith(one) or fnmatch.fnmatch(name, one) for one in patterns),
+    )
+    found = planted(given, wanted, new)
+    if found.amends or not any(any(_values(options, *names)) for names in _SELECTS_BY):
+        return _with_command(given, found, config)
+    found = planted(given, replace(wanted, selects=lambda names, _: bool(names)), new)
+    return with_selection(
+        given, options, ("-k", "-m"), lambda changed: _with_command(changed, found, config)
+    )
 
 
 def _options(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -130,26 +188,42 @@ def _options(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[next(at for at, name in enumerate(called) if name in _PROGRAMS) + 1 :]
 
 
-def _planned(given: CanaryInput) -> Plan:
-    call, texts, nonce = given.call, given.texts, given.nonce
-    options = _options(call.words)
-    if any(word.partition("=")[0] in _SELECTS for word in options):
-        return NotApplicable("the command selects tests by name or by an earlier run")
-    config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in _CONFIGS)
-    named = positional(options, TAKES_VALUE)
-    tests = _tests(named, config, given)
-    if not tests:
-        return NotApplicable("the tree has no test file of the command")
-    plain = "python_functions" not in config
-    names = (function_name(nonce), method_name(nonce))[0 if plain else 1 :]
-    changed_last = sorted(tests, key=lambda file: (file in given.changed, _usual_first(file)))
-    host = find_host(changed_last, texts)
-    folder = posixpath.dirname(min(tests, key=_usual_first))
-    path = host or posixpath.join(folder, f"test_{nonce}.py")
-    text = canary_text(given, path, plain=plain)
-    if host is not None:
-        text = with_canary(texts[host], text)
-        called, alone = _within(call, path, named, nonce, plain)
+def _added_options(config: str) -> list[str]:
+    """The options in the configuration's `addopts`, as far as plain text shows."""
+    found = re.search(r"^addopts\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
+    text = found[1].strip() if found else ""
+    try:
+        if text.startswith("["):
+            return shlex.split(text[1:-1].replace(",", " "), comments=True)
+        words = shlex.split(text, comments=True)
+        return shlex.split(words[0]) if len(words) == 1 else words
+    except ValueError:
+        return []
+
+
+def _selection(options: Sequence[str]) -> Selects:
+    """The tests that `-k` and `-m` select; the last of each counts."""
+    keyword, mark = ([*_values(options, short, long)][-1:] for short, long in _SELECTS_BY)
+
+    def selects(names: tuple[str, str, str], marks: frozenset[str]) -> bool:
+        words = [word.lower() for name in names for word in name.split("/")] + [*marks]
+        return holds(
+            "".join(keyword), lambda word: any(word.lower() in one for one in words)
+        ) and holds("".join(mark), marks.__contains__)
+
+    return selects
+
+
+def _with_command(given: CanaryInput, found: Planted, config: str) -> Plan:
+    """The canary with the command that runs it."""
+    call, path = given.call, found.path
+    named = positional(_options(call.words), TAKES_VALUE)
+    if found.amends:
+        called, alone = _within(call, named, found)
+        stops = any(map(_STOPS.match, (*_added_options(config), *call.words)))
+        if stops and len(found.tests) > 1 and called == call.command:
+            # All tests of the canary must run, or one red test hides another.
+            called = call.with_more("--maxfail=0") or called
     elif any(call.in_tree(word.partition("::")[0]) in given.files for word in named):
         called, alone = call.with_more("--maxfail=0", call.below(path)), None
     else:  # All tests of the file must run, or one red test hides another
@@ -159,19 +233,28 @@ def _planned(given: CanaryInput) -> Plan:
         return NotApplicable(
             "the command lists its test files, and Tidegate cannot add a file to it"
         )
-    return Canary("pytest", path, text, names, called, alone, amends=host is not None)
+    return Canary(
+        "pytest",
+        path,
+        found.text,
+        found.names,
+        called,
+        alone,
+        amends=found.amends,
+        modules=module_names(given),
+        tries=found.tries,
+    )
 
 
-def _within(
-    call: Call, path: str, named: list[str], nonce: str, plain: bool
-) -> tuple[Command | None, Command | None]:
-    """The command that also runs the canary in `path`, and the command that runs it alone."""
-    below = call.below(path)
+def _within(call: Call, named: list[str], found: Planted) -> tuple[Command | None, Command | None]:
+    """The command that also runs the canary in its file, and the command that runs it alone."""
+    below = call.below(found.path)
     whole = [call.in_tree(word) for word in named if "::" not in word]
-    if not any(call.in_tree(word.partition("::")[0]) == path for word in named) or path in whole:
-        return call.command, call.command if path in whole else call.with_more(below)
-    ids = (function_name(nonce), camel(nonce))[0 if plain else 1 :]
-    added = call.with_more(*(f"{below}::{one}" for one in ids))
+    one = any(call.in_tree(word.partition("::")[0]) == found.path for word in named)
+    if not one or found.path in whole:
+        return call.command, call.command if found.path in whole else call.with_more(below)
+    ids = ("::".join(filter(None, (below, case, name))) for case, name in found.tests)
+    added = call.with_more(*ids)
     return added, added
 
 
@@ -236,6 +319,7 @@ RUNNERS = (
         plan=plan_pytest,
         emptied=emptied,
         leaves_out=leaves_out,
+        failures=_failures,
         canary_reads=(
             r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",
             *(rf"(?:^|/){re.escape(name)}\Z" for name in _CONFIGS),

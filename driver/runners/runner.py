@@ -23,10 +23,12 @@ class Canary:
     """A test that must fail: write `text` to `path`, then run `command` in place of the item's
     command.
 
-    If its tests are red, the output has a name of `names`; the first name runs first. `alone` is a
-    command that surely runs the canary, for a `command` that missed it; None if there is none. With
-    `selects`, `command` runs no other test. With `amends`, `text` replaces an existing file and
-    begins with its text.
+    If its tests are red, the output has their `names`; the first runs first. `alone` is a command
+    that surely runs the canary, for a `command` that missed it; None if there is none. With
+    `selects`, `command` runs no other test. With `amends`, `text` replaces an existing file.
+    `modules` are names of changed modules, each with the file, that the canary tells about: see
+    `driver.runners.python_canary.loaded_elsewhere`. `tries` is the assertion of each name. A
+    command that `stops` ends at the first failure.
     """
 
     runner: str
@@ -37,6 +39,9 @@ class Canary:
     alone: Command | None
     amends: bool = False
     selects: bool = False
+    modules: tuple[tuple[str, str], ...] = ()
+    tries: tuple[str, ...] = ()
+    stops: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,8 @@ class Runner:
     capital letter (`AppTest.java`). `named` finds the test files in a call. `configures` are its
     configuration files, as patterns of `driver.policy.protected_paths`; `config_options` name such
     a file. `plan` makes a canary; it needs the texts of the paths that match `canary_reads`.
+    `failures` finds the tests that its output reports as failed, each with its reason, "" for a
+    failed assertion.
 
     `emptied` is the text of a test file (path, text) without its tests and all other code, None for
     a file of another kind. `leaves_out` has the call run without some test files of the tree, whose
@@ -143,6 +150,7 @@ class Runner:
     canary_reads: tuple[str, ...] = ()
     emptied: Callable[[str, str], str | None] | None = None
     leaves_out: Callable[[Call, Collection[str], Sequence[str]], Selection | None] | None = None
+    failures: Callable[[str], Mapping[str, str]] | None = None
 
 
 def with_selection(
@@ -151,21 +159,24 @@ def with_selection(
     names: Sequence[str],
     plan: Callable[[CanaryInput], Plan],
 ) -> Plan:
-    """The plan for a call that ends with `options` and may select tests by the options `names`. The
-    call then selects the canary instead. A command given as a text is not changed."""
+    """The plan for a call that ends with `options` and selects tests by the options `names`. The
+    call then selects the canary instead."""
+    call = given.call
     kept = [
         one
         for before, one in pairwise(("", *options))
         if before not in names and one.partition("=")[0] not in names
     ]
-    if len(kept) == len(options):
-        return plan(given)
-    call = given.call
-    if isinstance(call.command, str) or not call.extendable:
-        return NotApplicable("the command selects tests by name")
-    chosen = (*kept, "-k", given.nonce)
-    command = (*call.command[: len(call.command) - len(options)], *chosen)
-    words = (*call.words[: len(call.words) - len(options)], *chosen)
+    start = len(call.words) - len(options)
+    words = (*call.words[:start], *kept, "-k", given.nonce)
+    if not call.extendable:
+        return NotApplicable("the command selects tests, and Tidegate cannot select another one")
+    if not isinstance(call.command, str):
+        command: Command = (*call.command[: -len(options)], *words[start:])
+    elif (text := _without(call.command, options, names)) is not None:
+        command = f"{text} -k {given.nonce}"
+    else:
+        return NotApplicable("the command selects tests in a way that Tidegate cannot change")
     found = plan(replace(given, call=replace(call, command=command, words=words)))
     return found if isinstance(found, NotApplicable) else replace(found, selects=True)
 
@@ -186,6 +197,21 @@ def head_comments(text: str) -> str:
     """The `//` comments and empty lines at the top of a file."""
     found = _COMMENTS.match(text)
     return found[0] if found else ""
+
+
+def _without(command: str, options: Sequence[str], names: Sequence[str]) -> str | None:
+    """A command text without these options and their values; None if its text does not show
+    them."""
+    for name, value in pairwise((*options, "")):
+        word = next((one for one in names if name == one or name.startswith(f"{one}=")), "")
+        if not word:
+            continue
+        shown = re.escape(value if name == word else name.removeprefix(f"{word}="))
+        at = re.compile(rf"""\s{re.escape(word)}[\s=]+(?:{shown}|'{shown}'|"{shown}")(?=\s|$)""")
+        if len(at.findall(command)) != 1:
+            return None
+        command = at.sub("", command)
+    return command
 
 
 def camel(nonce: str) -> str:

@@ -1,6 +1,6 @@
-"""unittest and derived runners: the summary, discovery, named tests and the canary. The canary is
-at the end of a module that the command loads, else in a new file. Discovery finds it, or the
-command gets the name of its module or class."""
+"""unittest and derived runners: the summary, discovery, named tests and the canary. The canary
+stands in a class of a module that the command loads, else in a new file. Discovery finds it, or the
+command gets the names of its module or tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from driver.runners.python_canary import canary_text, find_host, method_name, with_canary
+from driver.runners.python_canary import Planted, Wanted, module_names, planted
 from driver.runners.result import Counts, Found
 from driver.runners.runner import (
     Call,
@@ -21,13 +21,13 @@ from driver.runners.runner import (
     NotApplicable,
     Plan,
     Runner,
-    camel,
     is_folder,
     positional,
     with_selection,
 )
 from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
+from driver.test_style.selection import matches
 
 _START, _PATTERN = ("-s", "--start-directory"), ("-p", "--pattern")
 _TAKES_VALUE = (*_START, *_PATTERN, "-t", "--top-level-directory", "-k")
@@ -56,6 +56,21 @@ def _read(text: str) -> Found:
         found.append(Counts("unittest", max(ran, 0), failed, skipped + expected))
         start = match.end()
     return tuple(found)
+
+
+_FAILED = re.compile(
+    r"^(FAIL|ERROR): (\w+)(?: \(.*)?$\n(?s:(.*?))(?=^={70}$|^-{70}\nRan |\Z)", re.M
+)
+
+
+def _failures(text: str) -> dict[str, str]:
+    """The failed tests of the report. A test with an error did not fail by its assertion; the last
+    line of its traceback tells why."""
+    found = {}
+    for word, name, report in _FAILED.findall(text):
+        lines = report.strip().splitlines()
+        found[name] = "" if word == "FAIL" else (lines[-1] if lines else "an error")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +123,29 @@ def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
 
 
 def plan_unittest(given: CanaryInput) -> Plan:
-    """Plan a method in a module that the command loads."""
-    return with_selection(given, _options(given.call), ("-k",), _planned)
+    """Plan methods beside those that the command selects. If it selects none that can be seen, it
+    selects the canary instead."""
+    options = _options(given.call)
+    found = _planned(given, options)
+    if isinstance(found, NotApplicable) or found.amends or not _patterns(options):
+        return found
+    return with_selection(
+        given, options, ("-k",), lambda changed: _planned(changed, _options(changed.call))
+    )
 
 
 def _options(call: Call) -> tuple[str, ...]:
     return call.words[call.words.index("unittest") + 1 :]
 
 
-def _planned(given: CanaryInput) -> Plan:
-    options = _options(given.call)
+def _patterns(options: Sequence[str]) -> list[str]:
+    """The patterns that select tests, of `-k X`, `-k=X` and `-kX`."""
+    found = [following for word, following in pairwise((*options, "")) if word == "-k"]
+    attached = (word.removeprefix("-k") for word in options if re.match(r"-k.", word))
+    return [*found, *(word.removeprefix("=") for word in attached)]
+
+
+def _planned(given: CanaryInput, options: tuple[str, ...]) -> Plan:
     named = _named_in(options)
     if discovery := discovery_of(options):
         return _discovered(given, discovery, options, named)
@@ -127,24 +155,39 @@ def _planned(given: CanaryInput) -> Plan:
     return _in_modules(given, modules)
 
 
-def _canary(
-    given: CanaryInput, path: str, command: Command, alone: Command | None, host: bool
-) -> Canary:
-    text = canary_text(given, path, plain=False)
-    text = with_canary(given.texts[path], text) if host else text
-    names = (method_name(given.nonce),)
-    return Canary("unittest", path, text, names, command, alone, amends=host)
+def _canary(given: CanaryInput, found: Planted, command: Command, alone: Command | None) -> Canary:
+    return Canary(
+        "unittest",
+        found.path,
+        found.text,
+        found.names,
+        command,
+        alone,
+        amends=found.amends,
+        modules=module_names(given),
+        tries=found.tries,
+        stops=not {"-f", "--failfast"}.isdisjoint(_options(given.call)),
+    )
 
 
-def _host(given: CanaryInput, tests: Collection[str]) -> str | None:
-    """The test file that gets the canary, preferably a file that the work did not change."""
-    ordered = sorted(tests, key=lambda file: (file in given.changed, file.count("/"), file))
-    return find_host(ordered, given.texts, cases_only=True)
+def _planted(given: CanaryInput, tests: Collection[str], new: str) -> Planted:
+    """The canary in one of these test files."""
+    # A selection of the canary itself is no selection among the tests beside it.
+    patterns = [one for one in _patterns(_options(given.call)) if one != given.nonce]
+
+    def selects(names: tuple[str, str, str], marks: frozenset[str]) -> bool:
+        del marks
+        module = given.call.below(names[0]).removesuffix(".py").replace("/", ".")
+        return matches(patterns, ".".join((module, *names[1:])))
+
+    ordered = sorted(tests, key=lambda file: (file.count("/"), file))
+    wanted = Wanted(ordered, selects, lambda name: name.startswith("test"), functions=False)
+    return planted(given, wanted, new)
 
 
 def _in_modules(given: CanaryInput, modules: Mapping[str, str]) -> Plan:
-    """Put the canary into a named module, or next to it if the argument names a part of a
-    module."""
+    """Put the canary into a named module, or beside a test if the arguments name only parts of
+    modules."""
     call = given.call
     # An argument that ends as the path does names the whole module, not a class of it.
     whole = set()
@@ -152,18 +195,20 @@ def _in_modules(given: CanaryInput, modules: Mapping[str, str]) -> Plan:
         plain = word.removesuffix(".py").replace("\\", "/").replace(".", "/").lstrip("/")
         if f"/{path}".endswith(f"/{plain}.py"):
             whole.add(path)
-    if host := _host(given, whole):
-        return _canary(given, host, call.command, call.command, host=True)
-    host = _host(given, {path for path in modules.values() if not path.endswith("__init__.py")})
     folder = posixpath.dirname(next(iter(modules.values())))
-    path = host or posixpath.join(folder, f"test_{given.nonce}.py")
-    dotted = call.below(path).removesuffix(".py").replace("/", ".")
-    command = call.with_more(f"{dotted}.{camel(given.nonce)}" if host else dotted)
+    new = posixpath.join(folder, f"test_{given.nonce}.py")
+    if (found := _planted(given, whole, new)).amends:
+        return _canary(given, found, call.command, call.command)
+    parts = {path for path in modules.values() if not path.endswith("__init__.py")}
+    found = _planted(given, parts, new)
+    dotted = call.below(found.path).removesuffix(".py").replace("/", ".")
+    names = [f"{dotted}.{case}.{name}" for case, name in found.tests] if found.amends else [dotted]
+    command = call.with_more(*names)
     if command is None:
         return NotApplicable(
             "the command lists its modules, and Tidegate cannot add a module to it"
         )
-    return _canary(given, path, command, command if host else None, host=host is not None)
+    return _canary(given, found, command, command if found.amends else None)
 
 
 def _discovered(
@@ -177,12 +222,12 @@ def _discovered(
     name = pattern.replace("*", f"_{given.nonce}", 1).replace("*", "").lstrip("_")
     if not re.fullmatch(r"[A-Za-z]\w*\.py", name) or (folder and not is_folder(folder, files)):
         return NotApplicable("Tidegate cannot tell which files the command discovers")
-    host = _host(given, [file for file in files if _is_loaded(file, folder, pattern, files)])
-    path = host or posixpath.join(folder, name)
-    alone = ("discover", "-p", posixpath.basename(path))[1 if "discover" in options else 0 :]
+    loaded = [file for file in files if _is_loaded(file, folder, pattern, files)]
+    found = _planted(given, loaded, posixpath.join(folder, name))
+    alone = ("discover", "-p", posixpath.basename(found.path))[1 if "discover" in options else 0 :]
     plain = "discover" in options or not options
     more = call.with_more(*alone) if plain and len(named) < 2 else None
-    return _canary(given, path, call.command, more, host=host is not None)
+    return _canary(given, found, call.command, more)
 
 
 def _is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> bool:
@@ -221,6 +266,7 @@ RUNNERS = (
         named=_named,
         configures=("unittest.cfg",),
         plan=plan_unittest,
+        failures=_failures,
         canary_reads=(r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",),
     ),
 )

@@ -26,7 +26,7 @@ from driver.verification.test_run import ProvenWork, Test, printed, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 
-NOT_APPLICABLE = "not_applicable"
+_CLEAR = (CanaryVerdict.RED, CanaryVerdict.ELSEWHERE)
 _TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)
 _MAX_TEXT_BYTES = 2**20
 
@@ -77,7 +77,7 @@ def run_canary(work: ProvenWork) -> Evidence:
 
 
 def _not_applicable(why: str) -> Evidence:
-    return Evidence(canary_word=NOT_APPLICABLE, canary_note=why)
+    return Evidence(canary_word=CanaryVerdict.NOT_APPLICABLE, canary_note=why)
 
 
 def _plan(work: ProvenWork, top: Path) -> Canary | NotApplicable:
@@ -95,40 +95,57 @@ def _plan(work: ProvenWork, top: Path) -> Canary | NotApplicable:
 
 
 def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Evidence:
-    """The evidence of the first run, and of further runs if it leaves the question open. A run that
-    breaks off only with the canary may do so by chance. If it does so twice and the base does not,
-    the work is at fault."""
-    checkouts = work.item.workspace
-    undecided = found.canary_word == CanaryVerdict.UNDECIDED
-    if undecided and found.canaries[-1].kind not in _TAKE_LONG:
-        with checkouts.test_checkout(tree) as checkout:
+    """The evidence of the first run, and of further runs unless the canary is red. Nothing is held
+    against the work before the same run on the base is clear."""
+    word = found.canary_word
+    takes_long = word == CanaryVerdict.UNDECIDED and found.canaries[-1].kind in _TAKE_LONG
+    if word in _CLEAR or takes_long:
+        return found
+    base = _on_base(work, canary)
+    runs = (*found.canaries, *base.canaries)
+    found = replace(found, canaries=runs)
+    if base.canary_word == CanaryVerdict.RED:
+        return _cleared_by_base(work, tree, canary, found)
+    if word == CanaryVerdict.UNSEEN and canary.alone is not None:
+        alone = replace(canary, command=canary.alone, alone=None, selects=True)
+        with work.item.workspace.test_checkout(tree) as checkout:
+            found = _run(work, checkout, tree, alone, "-alone", runs)
+        return _settled(work, tree, alone, found)
+    if word != CanaryVerdict.GREEN:
+        return found
+    if base.canary_word == CanaryVerdict.UNDECIDED:
+        note = f"{found.canary_note}; the base gives no answer: {base.canary_note}"
+        return replace(found, canary_word=CanaryVerdict.UNDECIDED, canary_note=note)
+    note = (
+        f"a failing test in {canary.path} does not make the command red on the base either: let "
+        "the command run the tests of this file and end with the exit code of the runner"
+    )
+    return replace(found, canary_word=CanaryVerdict.NOT_APPLICABLE, canary_note=note)
+
+
+def _cleared_by_base(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Evidence:
+    """The evidence for a run that is not red because of the canary, while it is on the base. A run
+    that breaks off may do so by chance. If it does so twice, the work is at fault."""
+    word = found.canary_word
+    if word in (CanaryVerdict.UNDECIDED, CanaryVerdict.NOT_APPLICABLE):
+        with work.item.workspace.test_checkout(tree) as checkout:
             found = _run(work, checkout, tree, canary, "-again", found.canaries)
-        if found.canary_word not in (CanaryVerdict.UNDECIDED, CanaryVerdict.UNSEEN):
+        word = found.canary_word
+        if word in _CLEAR or word == CanaryVerdict.NOT_APPLICABLE:
             return found
-        return _with_base(work, canary, found)
-    if found.canary_word == CanaryVerdict.UNSEEN:
-        found = _with_base(work, canary, found)
-    if found.canary_word != CanaryVerdict.UNSEEN or canary.alone is None:
-        return found
-    with checkouts.test_checkout(tree) as checkout:
-        alone = replace(canary, command=canary.alone, selects=True)
-        return _run(work, checkout, tree, alone, "-alone", found.canaries)
-
-
-def _with_base(work: ProvenWork, canary: Canary, found: Evidence) -> Evidence:
-    """The evidence for a run without the canary, after the same run on the base. If the command
-    runs the canary on the base, the work hides tests and is at fault."""
-    checkouts = work.item.workspace
-    tree = checkouts.base_with(())
-    if tree is None:
-        return found
-    with checkouts.test_checkout(tree) as checkout:
-        base = _run(work, checkout, tree, replace(canary, selects=True), "-base")
-    found = replace(found, canaries=(*found.canaries, *base.canaries))
-    if base.canary_word != CanaryVerdict.RED:
-        return found
     note = "the command runs the canary on the base, but not with this change"
+    if word == CanaryVerdict.GREEN:
+        note = f"{found.canary_note}; on the base the canary makes the command red"
     return replace(found, canary_word=CanaryVerdict.GREEN, canary_note=note)
+
+
+def _on_base(work: ProvenWork, canary: Canary) -> Evidence:
+    """The same run on the base."""
+    tree = work.item.workspace.base_with(())
+    if tree is None:
+        return Evidence(canary_word=CanaryVerdict.UNDECIDED, canary_note="there is no base")
+    with work.item.workspace.test_checkout(tree) as checkout:
+        return _run(work, checkout, tree, replace(canary, selects=True), "-base")
 
 
 def _run(
@@ -150,7 +167,8 @@ def _run(
     run = run_test(test, untracked, tree, item.wave, output, purpose=CANARY)
     text = "\n".join(printed(run.output_file) or (run.output,))
     real: Counts | Doubt | None = None if canary.selects else work.proof.counts
-    judged = canary_verdict(canary, run.exit_code, text, run.counts, real)
+    top = os.path.realpath(checkout.path)
+    judged = canary_verdict(canary, run.exit_code, text, run.counts, real, top)
     item.say(f"canary {judged.verdict} after {run.duration_s:.1f} s")
     runs = (*before, run)
     return Evidence(canaries=runs, canary_word=judged.verdict, canary_note=judged.reason)

@@ -93,4 +93,5 @@ def prove(command: Command, top: Path, changed: tuple[str, ...], nonce: str = "k
 def _judged(canary: Canary, command: Command, top: Path, real: Counts | Doubt | None) -> Judged:
     ended = run(command, top)
     now = count_tests(command, ended.out, ended.err)
-    return canary_verdict(canary, ended.code, ended.out + ended.err, now, real)
+    text = f"{ended.out}\n{ended.err}"
+    return canary_verdict(canary, ended.code, text, now, real, str(top))

@@ -94,15 +94,16 @@ def test_a_work_folder_is_where_the_command_runs() -> None:
         ("go test ./...", "no test file"),
         ("pytest && python -m unittest", "no runner"),
         ("echo 'unclosed", "no runner"),
-        ("pytest -k calc", "selects tests by name"),
+        ("pytest -k calc | cat", "cannot select another"),
         ("pytest --lf", "selects tests by name"),
         ("pytest tests/test_calc.py | tee log", "cannot add a"),
-        ("python -m unittest -k x", "selects tests by name"),
+        ("python -m unittest -k x | cat", "cannot select another"),
         ("python -m unittest no.such.module", "the tree has no module"),
         ("python -m unittest discover -s nowhere", "cannot tell which"),
         ("python -m unittest discover -p 'a[b].py'", "cannot tell which"),
         ("python -m unittest tests.test_calc | cat", "cannot add a"),
-        ("node --test --test-name-pattern=x", "selects tests by name"),
+        ("node --test --test-name-pattern=y", "no test shows such a name"),
+        ("node --test --test-only", "selects tests by name"),
     ],
 )
 def test_where_it_would_not_be_found_none_is_planted(command: str, reason: str) -> None:
@@ -111,17 +112,22 @@ def test_where_it_would_not_be_found_none_is_planted(command: str, reason: str) 
     assert reason in found.reason
 
 
-def test_it_imports_what_changed_by_the_names_that_tests_use() -> None:
+def test_it_imports_nothing_and_tells_what_is_loaded_by_the_names_that_tests_use() -> None:
     changed = ("pkg/calc.py", "src/lib/io.py", "tests/test_calc.py", "setup.py", "README.md",
                "scripts/run.py", "pkg/__init__.py", "a-b/c.py")  # fmt: skip
     canary = plan_canary("pytest", FILES, changed, NONCE)
     assert isinstance(canary, Canary)
-    loop = next(node for node in ast.walk(ast.parse(canary.text)) if isinstance(node, ast.For))
-    assert ast.literal_eval(loop.iter) == (
-        (("pkg",), "pkg/__init__.py"),
-        (("pkg.calc",), "pkg/calc.py"),
-        (("lib.io", "src.lib.io"), "src/lib/io.py"),
+    module = ast.parse(canary.text)
+    names = next(node for node in ast.walk(module) if isinstance(node, ast.Assign))
+    assert ast.literal_eval(names.value) == ("pkg", "pkg.calc", "lib.io", "src.lib.io")
+    assert canary.modules == (
+        ("pkg", "pkg/__init__.py"),
+        ("pkg.calc", "pkg/calc.py"),
+        ("lib.io", "src/lib/io.py"),
+        ("src.lib.io", "src/lib/io.py"),
     )
+    imports = [node for node in ast.walk(module) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [ast.unparse(node) for node in imports] == ["import sys"]
 
 
 def test_its_names_come_from_the_nonce_alone() -> None:
@@ -133,7 +139,10 @@ def test_its_names_come_from_the_nonce_alone() -> None:
 
 
 PYTEST = plan("pytest")
-SEEN = " ".join(PYTEST.names)
+ONE, TWO = PYTEST.names
+SEEN = f"FAILED {PYTEST.path}::{ONE} - assert [1] == [2]\nFAILED {PYTEST.path}::K7q2x::{TWO}\n"
+LINT = f"{PYTEST.path}:3:5: error: {ONE} {TWO}\n  names are printed with their source"
+GUARD = SEEN.replace("FAILED", "ERROR")
 REAL = Counts("pytest", 5, 0, 0)
 
 
@@ -143,11 +152,17 @@ REAL = Counts("pytest", 5, 0, 0)
         (1, SEEN, Counts("pytest", 7, 2, 0), REAL, CanaryVerdict.RED),
         (1, SEEN, Counts("pytest", 7, 3, 0), None, CanaryVerdict.RED),
         (1, SEEN, None, None, CanaryVerdict.RED),
-        (1, f"stopping after 1 failures {PYTEST.names[0]}", Counts("pytest", 3, 1, 0), REAL,
+        (1, f"stopping after 1 failures\nFAILED a.py::{ONE}", Counts("pytest", 3, 1, 0), REAL,
          CanaryVerdict.RED),
-        (1, f"stopping after 1 failures {PYTEST.names[1]}", Counts("pytest", 3, 1, 0), REAL,
+        (1, f"stopping after 1 failures\nFAILED a.py::a {ONE}", Counts("pytest", 3, 1, 0), REAL,
          CanaryVerdict.GREEN),
         (1, SEEN, Counts("pytest", 7, 1, 0), REAL, CanaryVerdict.GREEN),
+        (1, f"FAILED a.py::{ONE}", Counts("pytest", 7, 1, 0), REAL, CanaryVerdict.GREEN),
+        (1, LINT, None, REAL, CanaryVerdict.NOT_APPLICABLE),
+        (1, LINT, Doubt("pytest", MISSING), REAL, CanaryVerdict.NOT_APPLICABLE),
+        (1, GUARD, Counts("pytest", 7, 2, 0), REAL, CanaryVerdict.NOT_APPLICABLE),
+        (1, SEEN.replace("assert", "TypeError: no"), Counts("pytest", 7, 2, 0), REAL,
+         CanaryVerdict.NOT_APPLICABLE),
         (1, "coverage is too low", Counts("pytest", 7, 0, 0), REAL, CanaryVerdict.GREEN),
         (0, SEEN, Counts("pytest", 7, 2, 0), REAL, CanaryVerdict.GREEN),
         (0, "", Counts("pytest", 7, 0, 0), REAL, CanaryVerdict.GREEN),
@@ -245,7 +260,7 @@ def test_in_node_it_stands_in_a_test_file_or_in_a_copy(text: str, ending: str) -
     assert isinstance(found, Canary), found
     assert found.path == ("test/a.test.js" if text else f"test/{NONCE}.test{ending}")
     assert found.text.startswith(text)
-    assert ("await import(" in found.text) == (ending == ".mjs")
+    assert ("import assert_" in found.text) == (ending == ".mjs")
 
 
 GO_FILE = 'package calc\n\nimport "testing"\n\n// TestAdd adds.\nfunc TestAdd(t *testing.T) {}\n'

@@ -7,13 +7,17 @@ import ast
 import pytest
 
 from driver.runners.canary import innocent_name, plan_canary
-from driver.runners.python_canary import find_host, with_canary
 from driver.runners.runner import Canary, NotApplicable
 
 FUNCTION = "def test_a():\n    assert True\n"
 CASE = "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n        pass\n"
 MAIN = '\n\nif __name__ == "__main__":\n    unittest.main()\n'
-PLANTED = "\n\ndef test_b():\n    pass\n"
+
+
+def host(texts: dict[str, str], command: str = "pytest") -> Canary:
+    found = plan_canary(command, texts, (), "k_q", texts=texts)
+    assert isinstance(found, Canary), found
+    return found
 
 
 @pytest.mark.parametrize(
@@ -27,13 +31,15 @@ PLANTED = "\n\ndef test_b():\n    pass\n"
         "import pytest\n\n\n@pytest.mark.skipif(True)\n" + FUNCTION,
         "import pytest\n\nneeds = pytest.mark.skipif(True)\n" + FUNCTION,
         f"TEXT = '\u2028\f'\n{CASE}{MAIN}",
+        "import pytest\n\npytestmark = [pytest.mark.slow]\n\n\n" + FUNCTION,
         "import pytest\n\n\n@pytest.fixture\ndef one():\n    return 1\n\n\n" + FUNCTION,
     ],
 )
 def test_a_file_with_tests_takes_one_more_and_stays_valid(text: str) -> None:
-    assert find_host(["test_a.py"], {"test_a.py": text}) == "test_a.py"
-    body = ast.parse(with_canary(text, PLANTED)).body
-    assert "test_b" in [getattr(node, "name", "") for node in body]
+    found = host({"test_a.py": text})
+    assert (found.path, found.amends) == ("test_a.py", True)
+    body = ast.parse(found.text).body
+    assert "test_k_q" in [getattr(node, "name", "") for part in body for node in ast.walk(part)]
     assert isinstance(body[-1], ast.If) == text.endswith(MAIN)
 
 
@@ -45,7 +51,7 @@ def test_a_file_with_tests_takes_one_more_and_stays_valid(text: str) -> None:
         "def test_a(:\n",
         "\ufffd = 1\n" + FUNCTION,
         "\ufeff" + FUNCTION,
-        "import pytest\npytestmark = pytest.mark.slow\n" + FUNCTION,
+        "import pytest\npytestmark = pytest.mark.skipif(True, reason='x')\n" + FUNCTION,
         "import pytest\nnumpy = pytest.importorskip('numpy')\n" + FUNCTION,
         "import pytest\npytest.skip('x', allow_module_level=True)\n" + FUNCTION,
         "import unittest\nif True:\n    raise unittest.SkipTest('x')\n" + CASE,
@@ -57,19 +63,18 @@ def test_a_file_with_tests_takes_one_more_and_stays_valid(text: str) -> None:
     ],
 )
 def test_a_file_that_decides_which_of_its_tests_run_is_passed_over(text: str) -> None:
-    assert find_host(["test_a.py"], {"test_a.py": text}) is None
-    both = {"test_a.py": text, "test_b.py": FUNCTION}
-    assert find_host(both, both) == "test_b.py"
+    assert not host({"test_a.py": text}).amends
+    assert host({"test_a.py": text, "test_b.py": FUNCTION}).path == "test_b.py"
 
 
 def test_where_only_classes_are_looked_at_functions_are_no_tests() -> None:
-    assert find_host(["test_a.py"], {"test_a.py": FUNCTION}, cases_only=True) is None
+    assert not host({"test_a.py": FUNCTION}, "python -m unittest").amends
 
 
 def test_what_makes_a_file_a_program_stays_last() -> None:
-    text = with_canary(CASE + MAIN, PLANTED)
+    text = host({"test_a.py": CASE + MAIN}).text
     assert text.endswith(MAIN.lstrip("\n"))
-    assert text.index("test_b") < text.index("__main__")
+    assert text.index("test_k_q") < text.index("__main__")
 
 
 def test_names_are_like_those_of_any_test() -> None:
@@ -98,7 +103,7 @@ TEXTS = {
         (
             "pytest tests/test_b.py::A::test_a",
             "tests/test_b.py",
-            " tests/test_b.py::test_k_q tests/test_b.py::KQ",
+            " tests/test_b.py::A::test_k_q",
         ),
         ("pytest tests/test_b.py | tee log", "tests/test_b.py", ""),
         ("python -m unittest", "tests/test_a.py", ""),
@@ -106,7 +111,7 @@ TEXTS = {
         ("python -m unittest discover -s tests/deep", "tests/deep/test_c.py", ""),
         ("python -m unittest tests.test_b", "tests/test_b.py", ""),
         ("python -m unittest tests/test_b.py", "tests/test_b.py", ""),
-        ("python -m unittest tests.test_b.A.test_a", "tests/test_b.py", " tests.test_b.KQ"),
+        ("python -m unittest tests.test_b.A.test_a", "tests/test_b.py", " tests.test_b.A.test_k_q"),
     ],
 )
 def test_it_stands_in_a_file_that_the_command_runs(command: str, path: str, more: str) -> None:

@@ -1,0 +1,1 @@
+"""How tests are written: assertions, neighbours in a file, selection by words. Pure."""
