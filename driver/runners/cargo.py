@@ -48,6 +48,14 @@ def _read(text: str) -> Found:
     return (total("cargo", parts),) if parts else ()
 
 
+_FAILED = re.compile(r"^test (?:\w+::)*(\w+) \.\.\. FAILED$", re.M)
+
+
+def _failures(text: str) -> dict[str, str]:
+    """The failed tests of all binaries."""
+    return dict.fromkeys(_FAILED.findall(text), "")
+
+
 _SELECTS = ("--lib", "--bin", "--bins", "--doc", "--example", "--examples", "--bench")
 _TAKES_VALUE = (
     *("--test", "-p", "--package", "--features", "-F", "--profile", "--target", "--color"),
@@ -133,6 +141,7 @@ RUNNERS = (
         test_files=(r".*_tests?\.rs", r"tests?\.rs"),
         configures=("nextest.toml",),
         plan=plan_cargo,
+        failures=_failures,
         canary_reads=(_IN_TESTS,),
         emptied=_emptied,
         leaves_out=_leaves_out,

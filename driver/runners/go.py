@@ -82,6 +82,14 @@ def _from_lines(text: str, started: Counter[str]) -> Found:
     return (Counts("go", by_word["PASS"] + failed, failed, by_word["SKIP"]),)
 
 
+_FAILED = re.compile(r"--- FAIL: (\w+) \(")
+
+
+def _failures(text: str) -> dict[str, str]:
+    """The failed tests, also in the output that `-json` quotes."""
+    return dict.fromkeys(_FAILED.findall(text), "")
+
+
 _SELECTS = ("-run", "-skip", "-c", "-list", "-args", "-fuzz")
 _NOT_IN_ALL = ("testdata", "vendor")
 _PACKAGE = re.compile(r"^package\s+(\w+)", re.M)
@@ -167,6 +175,7 @@ RUNNERS = (
         test_files=(r".*_tests?\.go",),
         config_options=("-overlay", "-modfile", "-exec", "-toolexec"),
         plan=plan_go,
+        failures=_failures,
         canary_reads=(r"_test\.go$",),
         emptied=_emptied,
     ),
