@@ -22,6 +22,7 @@ _PROOF = (
     "baseline",
     "fewerTests",
     "moreSkipped",
+    "exclusive",
     "repairCap",
     "pipeline",
 )

@@ -93,6 +93,9 @@ class RunKind(StrEnum):
     CANCELLED = "cancelled"
 
 
+TestName = tuple[str, str]  # the work folder and the text of a test command
+
+
 @dataclass(frozen=True, slots=True)
 class TestRun:
     """A run of a test command on one git tree, and its receipt.
@@ -102,6 +105,7 @@ class TestRun:
     variables. `output_digest` is the SHA-256 of stdout, then stderr. `counts` is the runner's
     summary, None if unknown. `survivors` are processes that the test left running, as `COMMAND
     (PID)`; Tidegate ended them. `tampered` are tracked files that the test changed.
+    `beside` are the tests that ran at the same time; it is not in the receipt.
     """
 
     __test__ = False  # pytest collects classes by this name otherwise
@@ -123,6 +127,7 @@ class TestRun:
     counts: Counts | Doubt | None = None
     survivors: tuple[str, ...] = ()
     tampered: tuple[str, ...] = ()
+    beside: frozenset[TestName] = field(default=frozenset(), compare=False)
 
     @property
     def green(self) -> bool:

@@ -70,6 +70,7 @@ class WorkItem:
     baseline: str | None = None
     fewer_tests: int | None = None
     more_skipped: int | None = None
+    exclusive: bool | None = None
     verification_tier: int | None = None
     repair_cap: int | None = None
     require_review: bool | None = None
@@ -288,6 +289,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "baseline": ("baseline", fields.baseline_of),
     "fewerTests": ("fewer_tests", fields.count_of),
     "moreSkipped": ("more_skipped", fields.count_of),
+    "exclusive": ("exclusive", fields.flag_of),
     "label": ("label", fields.label_of),
     "phase": ("phase", fields.label_of),
     "effort": ("effort", fields.effort_of),

@@ -38,7 +38,9 @@ def new_mark(key: str) -> dict[str, str]:
 
 def carrying_mark(key: str) -> tuple[int, ...]:
     """The other processes that have a mark of `key`; none for the key "", or without `/proc`."""
-    return tuple(pid for pid in _others() if _is_marked(pid, key)) if key else ()
+    folders = _PROC.glob("[0-9]*") if key else ()
+    pids = (int(folder.name) for folder in folders)
+    return tuple(pid for pid in pids if pid != os.getpid() and _is_marked(pid, key))
 
 
 def end_carrying_mark(key: str) -> tuple[int, ...]:
@@ -46,12 +48,8 @@ def end_carrying_mark(key: str) -> tuple[int, ...]:
     return end_all(carrying_mark(key))
 
 
-def _others() -> list[int]:
-    found = (int(folder.name) for folder in _PROC.glob("[0-9]*"))
-    return [pid for pid in found if pid != os.getpid()]
-
-
 def _is_marked(pid: int, key: str) -> bool:
+    """False also for a process of another user, whose environment cannot be read."""
     try:
         variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from driver.domain.item_key import digest
 from driver.domain.prompts import command_text, in_sequence
@@ -28,8 +29,10 @@ from driver.merge_queue.culprits import Answer, Culprit, Items, Question
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import NO_ANSWER
 from driver.run_state.context import ItemRun, Wave
+from driver.run_state.test_turns import Alone
 from driver.terminal.safe_text import describe_run
-from driver.verification.test_run import Test, of_failed_setup, run_test
+from driver.verification.alone import learned, room_needed
+from driver.verification.test_run import Test, of_failed_setup, own_test, run_test
 from driver.workspace.base_branch import Head, already_made, conflicts
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.setup import WorkSetupError
@@ -37,6 +40,7 @@ from driver.workspace.setup import WorkSetupError
 Entry = tuple[ItemRun, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and the test that runs on it
 _TRIAL_DATE = "0 +0000"
+_NO_ROOMS: Mapping[_Key, Alone] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +151,17 @@ class Integration:
         first = self._run_all(missing, again=False)
         answers = {key: _answer(run) for key, run in first.items()}
         doubted = [k for k in first if answers[k] is Answer.RED and k[1] not in self._red_twice]
-        second = self._run_all(doubted, again=True)
+        rooms = {key: room_needed(first[key], key[1].name) for key in doubted}
+        second = self._run_all(doubted, again=True, rooms=rooms)
         self.known |= first
         self.answers |= answers
         for key, run in second.items():
             answer = _answer(run)
             if answer is Answer.RED:
                 self._red_twice.add(key[1])
+            elif answer is Answer.GREEN and rooms[key]:
+                self.known[key] = learned(self._wave, key[1].name, rooms[key], run)
+                self.answers[key] = answer
             elif answer is Answer.GREEN and self._wave.settings.verify.flake_policy == ALLOW:
                 self.known[key], self.answers[key] = run, answer
                 self.notes.append(
@@ -165,23 +173,27 @@ class Integration:
                 self.known[key], self.answers[key] = run, answer
         return self.answers
 
-    def _run_all(self, keys: Sequence[_Key], *, again: bool) -> dict[_Key, TestRun]:
+    def _run_all(
+        self, keys: Sequence[_Key], *, again: bool, rooms: Mapping[_Key, Alone] = _NO_ROOMS
+    ) -> dict[_Key, TestRun]:
         stop = self._wave.gates.stop
         shutdown = ShutdownPolicy(lambda: stop.is_set, stop.force, _cut_off, lambda: stop.grace_s)
-        runs = run_all(keys, lambda key: self._run(key, again), width=len(keys), shutdown=shutdown)
+        run = lambda key: self._run(key, again, rooms.get(key, Alone.NO))  # noqa: E731
+        runs = run_all(keys, run, width=len(keys), shutdown=shutdown)
         stop.check()  # a run that was cut off is no answer
         self.receipts += runs
         self.runs += len({tree for tree, _ in keys})
         return dict(zip(keys, runs, strict=True))
 
-    def _run(self, key: _Key, again: bool) -> TestRun:
+    def _run(self, key: _Key, again: bool, room: Alone) -> TestRun:
         self._wave.gates.check()
         tree, test = key
         name = f"{tree[:12]}-{digest(test.command, test.work_dir)[:8]}"
         output = self._wave.scratch(FOLDER) / (f"{name}-again" if again else name)
         try:
             with self._repository.test_checkout(tree) as checkout:
-                run = run_test(test, checkout, tree, self._wave, output, purpose=INTEGRATION)
+                asked = test.with_room(room)
+                run = run_test(asked, checkout, tree, self._wave, output, purpose=INTEGRATION)
         except WorkSetupError as failed:
             run = of_failed_setup(test, tree, failed, INTEGRATION)
         line = f"batch: {run.command}: {describe_run(run.kind, run.duration_s)}"
@@ -196,7 +208,7 @@ class _Trial:
         self._integration = integration
         self._entries = entries
         base = integration.head.commit
-        own = [Test(item.spec.test_command, item.work_dir, base) for item, _ in entries]
+        own = [replace(own_test(item), base=base) for item, _ in entries]
         # A single item on its own base has passed its gates already.
         gated = len(entries) > 1 or integration.moved
         gates = [

@@ -27,6 +27,7 @@ from driver.policy.protected_paths import Protection
 from driver.run_state.plan import Planned, Shipping, WaveOptions
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import run_mark
+from driver.run_state.test_turns import TestTurns
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.repository_context import (
     CLONE,
@@ -65,7 +66,8 @@ class Baselines(Protocol):
 @dataclass(frozen=True)
 class Wave:
     """The wave under way. `test_slots` bounds the tests of all its repositories and folders. `key`
-    is the key of the marks of its tests and set-ups (`process_marks`)."""
+    is the key of the marks of its tests and set-ups (`process_marks`), `turns` decides which tests
+    run at the same time."""
 
     wave_id: str
     plan: tuple[Planned, ...]
@@ -83,6 +85,7 @@ class Wave:
     baselines: Baselines
     test_slots: Semaphore
     key: str
+    turns: TestTurns
     resume: bool = False
     reviewer: AssignedBackend | None = None
     phase_backends: Mapping[str, AssignedBackend] = field(default_factory=dict)

@@ -23,6 +23,7 @@ from driver.runners.canary import CanaryVerdict
 from driver.terminal.safe_text import describe_run
 from driver.test_command.build_scripts import lines_run
 from driver.verification.added_tests import run_without_added
+from driver.verification.alone import DISTURBED
 from driver.verification.canary_run import run_canary
 from driver.verification.test_run import ProvenWork, prove
 
@@ -116,7 +117,7 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
     frac = item.planned.policy.spot_check_frac
     try:
         is_chosen = acceptance.is_chosen(item.wave.wave_id, item.slug, frac)
-        checks = _rerun(work) if is_chosen else ()
+        checks = _rerun(work) if is_chosen or proof.reason == DISTURBED else ()
     finally:  # both use the item's workspace, which is deleted with the item
         by_canary, without = canary.result(), without_added.result()
     says_nothing = by_canary.canary_word == CanaryVerdict.UNDECIDED

@@ -10,7 +10,9 @@ from driver.domain.results import BASELINE, Evidence, RunKind, TestRun
 from driver.execution.cancellation import CancellationToken
 from driver.execution.worker_pool import BackgroundTask
 from driver.run_state.context import ItemRun
+from driver.run_state.test_turns import Alone
 from driver.terminal.safe_text import describe_run
+from driver.verification.alone import room_of_a_clash, settled
 from driver.verification.test_run import own_test, run_test
 from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import TidegateError
@@ -18,6 +20,10 @@ from state_store.documents.errors import TidegateError
 OFF = "off"
 _TICK_S = 0.1
 _Key = tuple[str, str, str | tuple[str, ...], str]
+
+
+class _WaveOverError(Exception):
+    """The wave ended before the run began."""
 
 
 class WaveBaselines:
@@ -45,9 +51,19 @@ class WaveBaselines:
             return Evidence(baseline_note='[verify] red_first = "off"')
         if item.repository is None:
             return Evidence(baseline_note="work in place has no base to test")
+        context, key = item.repository, _key(item, item.repository)
         with self._lock:
-            running = self._running.get(_key(item, item.repository))
-        return running.result() if running else Evidence(baseline_note="not run")
+            running = self._running.get(key)
+        if running is None:
+            return Evidence(baseline_note="not run")
+        found = running.result()
+        if not _is_suspect(item, found.baseline):
+            return found
+        with self._lock:
+            if self._running[key] is running:
+                self._running[key] = BackgroundTask(lambda: self._run(item, context))
+            running = self._running[key]
+        return running.result()
 
     def close(self) -> None:
         """Start no more runs. Waits for the runs under way, unless the wave was stopped."""
@@ -59,13 +75,20 @@ class WaveBaselines:
 
     def _run(self, item: ItemRun, context: CloneContext) -> Evidence:
         context.wait_for_clones()
-        try:
-            with context.test_checkout(context.base_tree) as checkout:
+        test, tree, output = own_test(item), context.base_tree, item.scratch / BASELINE
+
+        def once(room: Alone) -> TestRun:
+            with context.test_checkout(tree) as checkout:
                 if self._closed:
-                    return Evidence(baseline_note="not run: the wave was over")
-                output = item.scratch / BASELINE
-                test, tree = own_test(item), context.base_tree
-                run = run_test(test, checkout, tree, item.wave, output, purpose=BASELINE)
+                    raise _WaveOverError
+                asked = test.with_room(room)
+                return run_test(asked, checkout, tree, item.wave, output, purpose=BASELINE)
+
+        try:
+            # Red is the usual answer here, so only a red run that tells of a clash is repeated.
+            run = settled(item.wave, test.name, once, lambda run, _: room_of_a_clash(run))
+        except _WaveOverError:
+            return Evidence(baseline_note="not run: the wave was over")
         except (TidegateError, OSError) as trouble:
             run = TestRun(
                 kind=RunKind.COULD_NOT_RUN,
@@ -80,6 +103,15 @@ class WaveBaselines:
             )
         item.say(f"test on the base {describe_run(run.kind, run.duration_s)}")
         return Evidence(run)
+
+
+def _is_suspect(item: ItemRun, run: TestRun | None) -> bool:
+    """True for a red run beside others, if its command was found to need more room since."""
+    if run is None or run.green:
+        return False
+    name = own_test(item).name
+    room = item.wave.turns.known(name)
+    return name in run.beside if room is Alone.COMMAND else bool(room and run.beside)
 
 
 def _key(item: ItemRun, context: CloneContext) -> _Key:

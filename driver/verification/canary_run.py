@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from driver.domain.results import CANARY, Evidence, RunKind, TestRun
+from driver.run_state.test_turns import Alone
 from driver.runners.canary import (
     UNKNOWN_RUNNER,
     CanaryVerdict,
@@ -22,7 +23,7 @@ from driver.runners.canary import (
 )
 from driver.runners.result import Counts, Doubt
 from driver.runners.runner import Canary, NotApplicable
-from driver.verification.test_run import ProvenWork, Test, printed, run_test
+from driver.verification.test_run import ProvenWork, own_test, printed, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 
@@ -161,7 +162,9 @@ def _run(
     item = work.item
     _write(checkout.path, canary)
     output = item.scratch / f"canary-{work.number}{label}"
-    test = Test(canary.command, item.work_dir, item.context.base)
+    test = replace(own_test(item), command=canary.command)
+    if before and before[-1].beside:  # others may have disturbed it
+        test = test.with_room(Alone.COMMAND)
     # The checkout has one test more than its tree, so a difference from the tree means nothing.
     untracked = TestCheckout(checkout.path)
     run = run_test(test, untracked, tree, item.wave, output, purpose=CANARY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from driver.agents.attempt import assessed_with, of_trouble
 from driver.checkout_guard.guard import CheckoutChange
@@ -11,9 +12,12 @@ from driver.domain.phase_receipt import CommandReceipt
 from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
 from driver.policy.judgement import Judgement, of_test
 from driver.run_state.context import ItemRun
+from driver.run_state.test_turns import Alone
 from driver.terminal.safe_text import describe_run
+from driver.verification.alone import settled
 from driver.verification.assessment import assess
 from driver.verification.test_run import ProvenWork, Test, prove, run_test
+from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 from tools.settings.kinds import Command
 
@@ -73,10 +77,19 @@ class Examination:
             for number, command in enumerate(self.commands, start=1):
                 test = Test(command, item.work_dir, base)
                 output = folder / f"gate-{self.label}-{number}"
-                run = run_test(test, checkout, tree, item.wave, output, purpose=GATE)
+                run = self._run(test, checkout, output)
                 self.runs.append(run)
                 item.say(f"gate `{run.command}`: {run.kind}")
                 if not run.green:
                     judged = of_test(run)
                     return Judgement(judged.verdict, f"gate failed: {run.command}: {judged.reason}")
         return None
+
+    def _run(self, test: Test, checkout: TestCheckout, output: Path) -> TestRun:
+        """Run one command; if others may have disturbed it, once more in the same checkout."""
+
+        def once(room: Alone) -> TestRun:
+            asked, tree = test.with_room(room), self.work.tree
+            return run_test(asked, checkout, tree, self.item.wave, output, purpose=GATE)
+
+        return settled(self.item.wave, test.name, once)

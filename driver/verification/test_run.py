@@ -6,20 +6,22 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driver.agents.dispatch import run_test_command
 from driver.backend_api.driver import CommandLimits, CommandResult
 from driver.domain.prompts import command_text
-from driver.domain.results import PROOF, Change, RunKind, TestRun
+from driver.domain.results import PROOF, Change, RunKind, TestName, TestRun
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
 from driver.run_state.context import ItemRun, Wave
+from driver.run_state.test_turns import Alone
 from driver.runners.counts import count_tests
 from driver.terminal.safe_text import bounded
+from driver.verification.alone import settled
 from driver.workspace.repository_context import TestCheckout
 from driver.workspace.setup import WorkSetupError
 from tools.settings.load import Settings
@@ -34,7 +36,8 @@ _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
 @dataclass(frozen=True, slots=True)
 class Test:
     """A command to run on trees, in `work_dir` of each. `base` is the commit before the work. The
-    words of `environment` are added to the variables of a test."""
+    words of `environment` are added to the variables of a test. `alone` is the room that its item
+    asks for. A variant of a command takes turns with `variant_of` and not with its own runs."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
@@ -42,11 +45,23 @@ class Test:
     work_dir: str
     base: str
     environment: tuple[tuple[str, str], ...] = ()
+    alone: Alone = field(default=Alone.NO, compare=False)
+    variant_of: str | tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def name(self) -> TestName:
+        """The name by which its runs take turns."""
+        return self.work_dir, command_text(self.variant_of or self.command)
+
+    def with_room(self, room: Alone) -> Test:
+        """The same test, with at least this room."""
+        return replace(self, alone=max(self.alone, room))
 
 
 def own_test(item: ItemRun) -> Test:
     """The item's own test."""
-    return Test(item.spec.test_command, item.work_dir, item.context.base)
+    command, alone = item.spec.test_command, Alone.ALL if item.spec.exclusive else Alone.NO
+    return Test(command, item.work_dir, item.context.base, alone=alone, variant_of=command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +80,17 @@ def prove(
     """Run the item's test on `tree`, in a checkout that no agent has seen. With `fresh` it is a
     checkout in which no test ever ran. `label` names the output file. Raises WorkspaceError if the
     checkout cannot be made."""
-    try:
+    test, output = own_test(item), item.scratch / label
+
+    def once(room: Alone) -> TestRun:
         with item.workspace.test_checkout(tree, fresh=fresh) as checkout:
-            output = item.scratch / label
-            return run_test(own_test(item), checkout, tree, item.wave, output, purpose=purpose)
+            asked = test.with_room(room)
+            return run_test(asked, checkout, tree, item.wave, output, purpose=purpose)
+
+    try:
+        return settled(item.wave, test.name, once)
     except WorkSetupError as failed:
-        return of_failed_setup(own_test(item), tree, failed, purpose)
+        return of_failed_setup(test, tree, failed, purpose)
 
 
 def of_failed_setup(test: Test, tree: str | None, failed: WorkSetupError, purpose: str) -> TestRun:
@@ -104,7 +124,8 @@ def run_test(
         environment[name] = f"{environment.get(name, '')} {words}".strip()
     # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden = output.with_name(uuid.uuid4().hex)
-    with wave.test_slots:
+    turns = wave.turns
+    with turns.turn(test.name, test.alone) as turn, wave.test_slots, turns.running(turn):
         result = run_test_command(
             wave.driver,
             test.command,
@@ -114,15 +135,7 @@ def run_test(
             ),
         )
     if result.output_file is not None:
-        for suffix in (".out", ".err"):
-            with suppress(OSError):  # the test deleted its output file
-                Path(f"{hidden}{suffix}").replace(f"{output}{suffix}")
-        result = replace(
-            result,
-            output_file=f"{output}.out",
-            stdout=result.stdout.replace(str(hidden), str(output)),
-            stderr=result.stderr.replace(str(hidden), str(output)),
-        )
+        result = _with_output_at(output, hidden, result)
     run = run_of(test, tree, result, checkout.tampered(), wave.settings)
     # The path of the test checkout is useless to an agent in another folder.
     top, streams = str(checkout.path), (result.stdout, result.stderr)
@@ -133,6 +146,20 @@ def run_test(
         output_file=result.output_file,
         purpose=purpose,
         environment=tuple(sorted(environment)),
+        beside=frozenset(turn.beside),
+    )
+
+
+def _with_output_at(output: Path, hidden: Path, result: CommandResult) -> CommandResult:
+    """The result of a test whose output moves from `hidden` to its place."""
+    for suffix in (".out", ".err"):
+        with suppress(OSError):  # the test deleted its output file
+            Path(f"{hidden}{suffix}").replace(f"{output}{suffix}")
+    return replace(
+        result,
+        output_file=f"{output}.out",
+        stdout=result.stdout.replace(str(hidden), str(output)),
+        stderr=result.stderr.replace(str(hidden), str(output)),
     )
 
 

@@ -23,6 +23,7 @@ from driver.run_state.plan import Plan
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import clear_up, noted, run_mark
 from driver.run_state.snapshot import take_snapshot
+from driver.run_state.test_turns import TestTurns
 from driver.terminal.safe_text import counted
 from driver.verification.baseline import WaveBaselines
 from driver.wave.item_pipelines import phase_drivers
@@ -77,10 +78,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             state_dir = request.state_dir or run_dir / _TEMPORARY_STATE
             api = _open_store(request, state_dir, cleanup)
             log = _open_log(request, plan, wave_id, api, cleanup)
-            ledger = _spending(request, wave_id, api, gates, plan, drivers)
-            spending = cleanup.enter_context(ledger)
-            mark, ours = run_mark(run_dir, wave_id), _own_paths(request)
-            key = new_key()
+            spending = cleanup.enter_context(_spending(request, wave_id, api, gates, plan, drivers))
+            mark, key, ours = run_mark(run_dir, wave_id), new_key(), _own_paths(request)
             opener = RepositoryOpener(plan.items, plan.settings, side, mark, key, ours, plan.target)
             contexts = opener.open(cleanup)
         wave = Wave(
@@ -100,6 +99,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             baselines=WaveBaselines(gates.stop),
             test_slots=threading.Semaphore(parallel_tests(plan.settings)),
             key=key,
+            turns=_turns(request, plan.settings, gates, cleanup),
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
             phase_backends=_phase_backends(request, plan.settings, by_phase),
@@ -129,6 +129,16 @@ def _admitted(request: WaveRequest, settings: Settings) -> Admission:
     if request.state_dir is not None:
         check_before_start(request.state_dir, settings)
     return gates
+
+
+def _turns(
+    request: WaveRequest, settings: Settings, gates: Admission, cleanup: contextlib.ExitStack
+) -> TestTurns:
+    """The turns of the wave's tests. Without a state folder nothing learned is kept."""
+    everything = settings.verify.exclusive
+    turns = TestTurns(request.state_dir, lambda: gates.stop.is_set, everything=everything)
+    cleanup.callback(turns.close)
+    return turns
 
 
 @contextlib.contextmanager

@@ -58,6 +58,7 @@ class VerifySettings:
     protected: tuple[str, ...] = _key(kinds.PATTERNS, ())
     integration: tuple[Command, ...] = _key(kinds.COMMANDS, ())
     survivors: str = _key(one_of("refuse", "allow"), "refuse")
+    exclusive: bool = _key(kinds.SWITCH, False)
 
 
 @dataclass(frozen=True, slots=True)

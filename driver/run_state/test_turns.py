@@ -1,0 +1,220 @@
+"""Turns of test runs: a run takes place beside others, or alone. Commands whose runs disturb each
+other are learned, kept in the state folder, and run alone from then on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import IO
+
+from driver.domain.results import TestName
+from state_store.documents.files import BadFileError, read_json, write_json_atomic
+
+try:
+    import fcntl
+except ImportError:  # Windows: no locks between processes
+    fcntl = None  # type: ignore[assignment]
+
+LEARNED_FILE = "exclusive_tests.json"
+LOCK_FILE = "test_turns.lock"
+_MAX_LEARNED = 200
+_TICK_S = 0.05
+
+
+class Alone(IntEnum):
+    """The room that a run needs."""
+
+    NO = 0
+    COMMAND = 1  # no other run of the same command meanwhile
+    ALL = 2  # no other test run meanwhile
+
+
+@dataclass(eq=False, slots=True)
+class Turn:
+    """The turn of one run. `beside` are the tests of the runs that took place meanwhile."""
+
+    test: TestName
+    alone: Alone
+    beside: set[TestName] = field(default_factory=set)
+
+    def excludes(self, other: Turn) -> bool:
+        """True if the two runs may not take place at the same time."""
+        if Alone.ALL in (self.alone, other.alone):
+            return True
+        return self.test == other.test and Alone.COMMAND in (self.alone, other.alone)
+
+
+class TestTurns:
+    """The turns of one wave, first come, first served. `folder` is the state folder, None for a
+    wave without one; waves of several processes with the same state folder wait for each other.
+    With `everything` every run is alone. After `is_stopped` nobody waits. Safe to use from many
+    threads."""
+
+    __test__ = False  # pytest collects classes by this name otherwise
+
+    def __init__(
+        self, folder: Path | None, is_stopped: Callable[[], bool], *, everything: bool = False
+    ) -> None:
+        self._file = folder / LEARNED_FILE if folder else None
+        self._is_stopped = is_stopped
+        self._least = Alone.ALL if everything else Alone.NO
+        self._changed = threading.Condition()
+        self._running: list[Turn] = []
+        self._held: list[Turn] = []
+        self._waiting: list[Turn] = []
+        self._learned = self._read()
+        self._machine = _MachineLock(folder / LOCK_FILE if folder else None)
+
+    @contextlib.contextmanager
+    def turn(self, test: TestName, alone: Alone) -> Iterator[Turn]:
+        """Wait for a turn. The run gets at least the room that its command is known to need."""
+        mine = Turn(test, max(alone, self._least, self.known(test)))
+        with self._changed:
+            self._waiting.append(mine)
+            while not (locked := self._began(mine)) and not self._is_stopped():
+                self._changed.wait(_TICK_S)
+            self._waiting.remove(mine)
+            self._held.append(mine)
+        try:
+            yield mine
+        finally:
+            with self._changed:
+                self._held.remove(mine)
+                if locked:
+                    self._machine.give_back(mine)
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def running(self, turn: Turn) -> Iterator[None]:
+        """Note in this turn and in the others which runs take place at the same time."""
+        with self._changed:
+            for other in self._running:
+                other.beside.add(turn.test)
+                turn.beside.add(other.test)
+            self._running.append(turn)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running.remove(turn)
+
+    def close(self) -> None:
+        """Give back the locks of this process."""
+        self._machine.close()
+
+    def known(self, test: TestName) -> Alone:
+        """The room that the runs of a command need, as far as was learned."""
+        return self._learned.get(test, Alone.NO)
+
+    def learn(self, test: TestName, alone: Alone) -> bool:
+        """Give the later runs of a command more room; False if this was known."""
+        with self._changed:
+            if self.known(test) >= alone:
+                return False
+            everything = {**self._read(), **self._learned}
+            everything.pop(test, None)
+            everything[test] = alone
+            self._learned = dict([*everything.items()][-_MAX_LEARNED:])
+            if self._file:
+                rows = [
+                    {"workDir": folder, "command": command, "alone": room.name.lower()}
+                    for (folder, command), room in self._learned.items()
+                ]
+                with contextlib.suppress(OSError):  # then it is learned again
+                    write_json_atomic(self._file, {"tests": rows})
+            return True
+
+    def _began(self, mine: Turn) -> bool:
+        """True if the turn begins. Nobody overtakes a run that it excludes, so none waits for
+        ever."""
+        before = self._waiting[: self._waiting.index(mine)]
+        if any(mine.excludes(other) for other in (*self._held, *before)):
+            return False
+        return self._machine.taken(mine)
+
+    def _read(self) -> dict[TestName, Alone]:
+        try:
+            rows = read_json(self._file)["tests"] if self._file else []
+            return {
+                (str(r["workDir"]), str(r["command"])): Alone[str(r["alone"]).upper()] for r in rows
+            }
+        except (BadFileError, KeyError, TypeError, ValueError):
+            return {}
+
+
+class _MachineLock:
+    """Locks between the processes of this machine: one byte of a file for all tests, and one for
+    each command. A lock is shared by the runs of this process, and ends with it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._file: IO[bytes] | None = None
+        if path is not None and fcntl is not None:
+            with contextlib.suppress(OSError):  # a state folder that cannot be written
+                self._file = path.open("ab+")
+        self._held: dict[int, int] = {}
+
+    def taken(self, turn: Turn) -> bool:
+        """Lock the turn's bytes; False if a run of another process excludes the turn."""
+        wanted = _bytes_of(turn)
+        if not all(self._lock(at, alone=alone) for at, alone in wanted):
+            for at in {at for at, _ in wanted} - self._held.keys():
+                self._unlock(at)
+            return False
+        for at, _ in wanted:
+            self._held[at] = self._held.get(at, 0) + 1
+        self._note_others(turn)
+        return True
+
+    def give_back(self, turn: Turn) -> None:
+        """Unlock the bytes that no other run of this process holds."""
+        self._note_others(turn)
+        for at, _ in _bytes_of(turn):
+            self._held[at] -= 1
+            if not self._held[at]:
+                del self._held[at]
+                self._unlock(at)
+
+    def close(self) -> None:
+        """Close the file, which unlocks every byte."""
+        if self._file is not None:
+            self._file.close()
+
+    def _note_others(self, turn: Turn) -> None:
+        """Note if another process runs the same command now."""
+        at = _byte_of(turn.test)
+        if turn.alone is Alone.NO:
+            if not self._lock(at, alone=True):
+                turn.beside.add(turn.test)
+            self._lock(at, alone=False)
+
+    def _lock(self, at: int, *, alone: bool) -> bool:
+        if self._file is None:
+            return True
+        kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        try:
+            fcntl.lockf(self._file, kind | fcntl.LOCK_NB, 1, at)
+        except BlockingIOError:
+            return False
+        except (OSError, ValueError):  # a file system without locks, or the wave is over
+            return True
+        return True
+
+    def _unlock(self, at: int) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError, ValueError):
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, at)
+
+
+def _bytes_of(turn: Turn) -> tuple[tuple[int, bool], ...]:
+    """The bytes that a turn locks, each with True if no other run may hold it."""
+    return (0, turn.alone is Alone.ALL), (_byte_of(turn.test), turn.alone is not Alone.NO)
+
+
+def _byte_of(test: TestName) -> int:
+    digest = hashlib.sha256("\0".join(test).encode("utf-8", "surrogatepass")).digest()
+    return 1 + int.from_bytes(digest[:4])
