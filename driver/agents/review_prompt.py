@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from driver.domain.prompts import MAX_DIFF_CHARS, MAX_OUTPUT_CHARS, command_text, quoted
+from driver.domain.prompts import MAX_DIFF_CHARS, command_text, quoted, quoted_output
 from driver.domain.results import Attempt, TestRun, Verdict
 from driver.domain.reviews import Finding, Review
 from driver.domain.work_item import WorkItem
@@ -108,7 +108,7 @@ def gate_status(work: Attempt) -> str:
     status = f"Gate status: FAILING: {safe_line(work.reason)}"
     if test is None or not test.output:
         return status
-    return f"{status}\n" + quoted("Output of the test command", test.output, MAX_OUTPUT_CHARS)
+    return f"{status}\n" + quoted_output(test.output)
 
 
 def _receipts(item: WorkItem, work: Attempt) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from driver.domain.results import GATE, Attempt, RunKind, TestRun
 from driver.domain.work_item import WorkItem
+from driver.runners.failures import failures_first
 from driver.terminal.safe_text import bounded, safe_text
 
 MAX_OUTPUT_CHARS = 12_000
@@ -58,7 +59,7 @@ def repair_prompt(first: str, item: WorkItem, attempt: Attempt, diff: str) -> st
         command = test.command if test.purpose == GATE else command_text(item.test_command)
         parts = [first.rstrip(), f"{_how_it_ended(test)}\nCommand: {command}\n{error}"]
     if test is not None and test.output:
-        parts.append(quoted("Output of the test command", test.output, MAX_OUTPUT_CHARS))
+        parts.append(quoted_output(test.output))
     if diff:
         parts.append(quoted("Your change so far, against the base", diff, MAX_DIFF_CHARS))
     parts.append("The files are as you left them. Correct them.")
@@ -86,6 +87,12 @@ def _how_it_ended(test: TestRun) -> str:
     if test.green or test.exit_code == 0:
         return "The test command succeeded, but it does not count."
     return f"Test failed with exit code {test.exit_code}."
+
+
+def quoted_output(output: str) -> str:
+    """The output of a test command in a code fence; a long output shows its failures first."""
+    shown = failures_first(output, MAX_OUTPUT_CHARS)
+    return quoted("Output of the test command", shown, MAX_OUTPUT_CHARS)
 
 
 def quoted(title: str, text: str, limit: int | None) -> str:

@@ -142,6 +142,16 @@ RUNNERS = (
         configures=("nextest.toml",),
         plan=plan_cargo,
         failures=_failures,
+        red=(
+            r"^test (?P<name>.+?)(?: - should panic)? \.\.\. FAILED$",
+            r"^(?P<name>\S+) --- FAILED$",
+            r"^---- (?P<name>.+?) stdout ----$",
+        ),
+        red_marks=(
+            r"^thread '.*' (?:\(\d+\) )?panicked at ",
+            r"^error(?:\[E\d+\])?: ",
+            r"^ +--> \S",
+        ),
         canary_reads=(_IN_TESTS,),
         emptied=_emptied,
         leaves_out=_leaves_out,

@@ -46,6 +46,8 @@ def count_tests(command: str | Sequence[str], stdout: str, stderr: str) -> Count
     found = []
     for name in dict.fromkeys(named):
         counts = _counts(RUNNERS[name], named.count(name), out, err)
+        if counts is None and quiet:  # a reporter option may choose this protocol
+            counts = _counts(RUNNERS["tap"], 1, out, err)
         missing = counts is None and RUNNERS[name].closes and not quiet
         found.append(Doubt(name, MISSING) if missing else counts)
     return _together(found, summed=True)

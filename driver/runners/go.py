@@ -176,6 +176,13 @@ RUNNERS = (
         config_options=("-overlay", "-modfile", "-exec", "-toolexec"),
         plan=plan_go,
         failures=_failures,
+        red=(
+            r"^ *--- FAIL: (?P<name>\S+) \(",
+            r"^FAIL\t(?P<name>\S+)(?:\t| \[|$)",
+            r'^\{.{0,200}"Action":"fail".{0,200}"Test":"(?P<name>[^"]+)"',
+            r'^\{.{0,200}"Action":"fail","Package":"(?P<name>[^"]+)","Elapsed"',
+        ),
+        red_marks=(r"^panic: ", r"^ +\w+_test\.go:\d+: ", r"^\S+\.go:\d+:\d+: ", r"^# \S+$"),
         canary_reads=(r"_test\.go$",),
         emptied=_emptied,
     ),

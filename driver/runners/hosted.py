@@ -160,6 +160,8 @@ RUNNERS = (
         programs=("ctest",),
         test_files=(r".*_tests?\.(c|cc|cpp)",),
         configures=("ctesttestfile.cmake", "ctestconfig.cmake", "ctestcustom.cmake"),
+        red=(r"^\t *\d+ - (?P<name>.+) \((?!Skipped|Disabled|Not Run \(Disabled)[^()]+\)$",),
+        red_marks=(r"^ *\d+/\d+ Test +#\d+: .*\*\*\*(?:Failed|Exception|Timeout)",),
     ),
     Runner(
         name="maven",
@@ -168,6 +170,15 @@ RUNNERS = (
         closes=False,
         camel_case=("java", "kt", "scala", "groovy"),
         configures=("testng.xml", "junit-platform.properties"),
+        red=(
+            r"^(?:\[ERROR\] )?(?P<name>[\w.$][^\s:]*) +(?:-- )?Time elapsed: .*"
+            r" <<< (?:FAILURE|ERROR)!",
+        ),
+        red_marks=(
+            r"^\[ERROR\] +[\w$]+\.\S+:\d+",
+            r"^\[ERROR\] COMPILATION ERROR",
+            r"^\[ERROR\] /",
+        ),
     ),
     Runner(
         name="gradle",
@@ -176,6 +187,8 @@ RUNNERS = (
         stream="both",
         closes=False,
         camel_case=("java", "kt", "scala", "groovy"),
+        red=(r"^(?P<name>\S+ > .+) FAILED$",),
+        red_marks=(r"^\S+\.(?:java|kt|scala|groovy):\d+: error: ", r"^\* What went wrong:$"),
     ),
     Runner(
         name="rspec",
@@ -185,6 +198,8 @@ RUNNERS = (
         named=named_files,
         configures=(".rspec",),
         config_options=("-r", "-O", "--options"),
+        red=(r"^rspec \S+ # (?P<name>.+)$",),
+        red_marks=(r"^  \d+\) ", r"^ +Failure/Error: "),
     ),
     Runner(
         name="phpunit",
@@ -194,6 +209,7 @@ RUNNERS = (
         named=named_files,
         configures=("phpunit.dist.xml", "phpunit.xml*"),
         config_options=("-c",),
+        red=(r"^\d+\) (?P<name>[\w\\]+::\w.*)$(?!\nThis test did not )",),
     ),
     Runner(
         name="dotnet",
@@ -202,5 +218,7 @@ RUNNERS = (
         closes=False,
         camel_case=("cs", "fs", "vb"),
         configures=("xunit.runner.json", "*.runsettings"),
+        red=(r"^ +Failed (?P<name>\S.*?) \[[^\[\]]+\]$",),
+        red_marks=(r"^ *Error Message:$", r"^.*\.\w+\(\d+,\d+\): error "),
     ),
 )

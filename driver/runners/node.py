@@ -11,7 +11,7 @@ from driver.runners.node_canary import CODE_FILES, found_by_node, plan_node
 from driver.runners.result import Counts, Found, numbers
 from driver.runners.runner import Call, Runner, Selection, leaves_out_by, named_files
 
-_NODE = re.compile(
+NODE_SUMMARY = re.compile(
     r"^(# |\u2139 )tests \d+\n(?:\1suites \d+\n)?\1pass (\d+)\n\1fail (\d+)\n\1cancelled (\d+)\n"
     r"\1skipped (\d+)\n\1todo (\d+)\n\1duration_ms [\d.]+$",
     re.M,
@@ -27,7 +27,7 @@ _MOCHA_NONE = re.compile(r"^Error: No test files found\b", re.M)
 
 def _read_node(text: str) -> Found:
     """The counts of node. Text that looks like TAP is test output under the other reporter."""
-    blocks = list(_NODE.finditer(text))
+    blocks = list(NODE_SUMMARY.finditer(text))
     mark = _SPEC if any(block[1] == _SPEC for block in blocks) else _TAP
     found = []
     for block in blocks:
@@ -101,6 +101,11 @@ RUNNERS = (
         leaves_out=_leaves_out,
         canary_reads=(CODE_FILES,),
         failures=_failures,
+        red=(
+            r"^ *not ok \d+ - (?P<name>(?!.* # (?:SKIP|TODO)).+)$",
+            r"^ *\u2716 (?P<name>(?!failing tests:)\S.*?)(?: \([\d.]+ms\))?$",
+        ),
+        red_marks=(r"^test at .+:\d+:\d+$", r"^ +error: ", r"^ *\w*Error\b.*: "),
     ),
     Runner(
         name="jest",
@@ -112,6 +117,7 @@ RUNNERS = (
         leaves_out=_leaves_out_jest,
         configures=("jest.config.*", "jest.setup.*", "setuptests.[jt]s*"),
         config_options=("-c",),
+        red=(r"^ *\u25cf (?P<name>(?!Console$).+)$", r"^FAIL (?P<name>\S+)(?: \([\d.]+ m?s\))?$"),
     ),
     Runner(
         name="vitest",
@@ -122,6 +128,8 @@ RUNNERS = (
         leaves_out=partial(leaves_out_by, "--exclude"),
         configures=("vitest.config.*", "vitest.workspace.*", "vite.config.*", "vitest.setup.*"),
         config_options=("-c",),
+        red=(r"^ *FAIL  (?P<name>\S.*)$",),
+        red_marks=(r"^ +[\u00d7\u2717] ", r"^\w*Error: ", r"^ +\u276f \S+:\d+:\d+$"),
     ),
     Runner(
         name="mocha",
@@ -132,5 +140,7 @@ RUNNERS = (
         leaves_out=partial(leaves_out_by, "--ignore"),
         configures=(".mocharc*", "mocha.opts"),
         config_options=("-r", "--require", "--file"),
+        red=(r"^  \d+\) (?P<name>\S.*(?:\n {7,}\S.*)*?):$",),
+        red_marks=(r"^ +\d+\) \S", r"^ +\w*Error\b.*: "),
     ),
 )

@@ -58,6 +58,8 @@ _SUMMARY = re.compile(
     re.M,
 )
 _KNOWN = {"passed", "failed", "skipped", "deselected", "xfailed", "xpassed", "error", "errors"}
+# The id of a test, or of a file that could not be loaded.
+_ID = r"(?=\S*?(?:::|\.\w+(?: |$)))[^\s\[]+(?:\[.*?\](?= - |$))?(?= - |$)"
 _FAILED_PART = re.compile(r"^SUBFAIL(?:ED)?\b", re.M)
 _AT_TEARDOWN = re.compile(r"^_+ ERROR at teardown of .+ _+$", re.M)
 
@@ -324,5 +326,11 @@ RUNNERS = (
             r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",
             *(rf"(?:^|/){re.escape(name)}\Z" for name in _CONFIGS),
         ),
+        red=(
+            rf"^(?:FAILED|ERROR|SUBFAIL(?:ED)?(?:\[.*?\]|\(.*?\))?) (?P<name>{_ID})",
+            r"^(?=\S+::)(?P<name>.+?) (?:FAILED|ERROR) +\[ *\d+%\]$",
+            r"^\[gw\d+\] \[ *\d+%\] (?:FAILED|ERROR) (?P<name>\S+::.*\S) *$",
+        ),
+        red_marks=(r"^_{3,} .+ _{3,}$", r"^E  ", r"^\S+:\d+: \w*(?:Error|Exception|Failure)\b"),
     ),
 )

@@ -127,7 +127,8 @@ class Runner:
     configuration files, as patterns of `driver.policy.protected_paths`; `config_options` name such
     a file. `plan` makes a canary; it needs the texts of the paths that match `canary_reads`.
     `failures` finds the tests that its output reports as failed, each with its reason, "" for a
-    failed assertion.
+    failed assertion. `red` are the lines that name a failing test in the group `name`, `red_marks`
+    further lines that belong to failures.
 
     `emptied` is the text of a test file (path, text) without its tests and all other code, None for
     a file of another kind. `leaves_out` has the call run without some test files of the tree, whose
@@ -151,6 +152,8 @@ class Runner:
     emptied: Callable[[str, str], str | None] | None = None
     leaves_out: Callable[[Call, Collection[str], Sequence[str]], Selection | None] | None = None
     failures: Callable[[str], Mapping[str, str]] | None = None
+    red: tuple[str, ...] = ()
+    red_marks: tuple[str, ...] = ()
 
 
 def with_selection(

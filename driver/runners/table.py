@@ -8,14 +8,14 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
-from driver.runners import cargo, go, hosted, node, pytest, unittest
+from driver.runners import cargo, go, hosted, node, pytest, tap, unittest
 from driver.runners.runner import Call, Runner
 from driver.test_command.build_scripts import PACKAGE, lines_run
 from driver.test_command.invocations import Command, program_name, programs, without_starter
 from driver.test_command.shell_lexer import split
 from driver.test_command.shell_parser import Simple, parse
 
-_FAMILIES = (unittest, pytest, node, go, cargo, hosted)
+_FAMILIES = (unittest, pytest, node, go, cargo, tap, hosted)
 
 RUNNERS: Mapping[str, Runner] = {one.name: one for family in _FAMILIES for one in family.RUNNERS}
 _BY_PROGRAM = {program: one.name for one in RUNNERS.values() for program in one.programs}

@@ -268,5 +268,7 @@ RUNNERS = (
         plan=plan_unittest,
         failures=_failures,
         canary_reads=(r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",),
+        red=(r"^(?:FAIL|ERROR|UNEXPECTED SUCCESS): (?P<name>\S+ \([\w.]+\))",),
+        red_marks=(r"^\w+(?:\.\w+)*(?:Error|Exception|Failure)\b",),
     ),
 )

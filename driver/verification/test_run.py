@@ -20,7 +20,7 @@ from driver.policy.judgement import run_kind
 from driver.run_state.context import ItemRun, Wave
 from driver.run_state.test_turns import Alone
 from driver.runners.counts import count_tests
-from driver.terminal.safe_text import bounded
+from driver.runners.failures import failures_first
 from driver.verification.alone import settled
 from driver.workspace.repository_context import TestCheckout
 from driver.workspace.setup import WorkSetupError
@@ -99,7 +99,7 @@ def of_failed_setup(test: Test, tree: str | None, failed: WorkSetupError, purpos
         kind=RunKind.RED,
         command=command_text(test.command),
         exit_code=None,
-        output=bounded(failed.output, MAX_KEPT_CHARS),
+        output=failures_first(failed.output, MAX_KEPT_CHARS),
         duration_s=0.0,
         tree=tree,
         reason=str(failed),
@@ -142,7 +142,7 @@ def run_test(
     shown = "\n".join(part.rstrip("\n") for part in streams if part.strip())
     return replace(
         run,
-        output=bounded(shown.replace(f"{top}/", "").replace(top, "."), MAX_KEPT_CHARS),
+        output=failures_first(shown.replace(f"{top}/", "").replace(top, "."), MAX_KEPT_CHARS),
         output_file=result.output_file,
         purpose=purpose,
         environment=tuple(sorted(environment)),

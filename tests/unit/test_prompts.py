@@ -59,3 +59,11 @@ def test_a_repair_prompt_stays_bounded() -> None:
 def test_a_refused_attempt_is_told_why() -> None:
     refused = Attempt(1, "build", Verdict.REFUSED, "changed outside its files: b.py")
     assert "b.py" in repair_prompt("Fix it.", ITEM, refused, "")
+
+
+def test_a_long_output_shows_the_failure_in_its_middle() -> None:
+    noise = "line of the run\n" * 2_000
+    failure = "FAILED tests/test_a.py::test_b - assert 1 == 2\n"
+    prompt = repair_prompt("Fix it.", ITEM, red(noise + failure + noise), "")
+    assert failure in prompt
+    assert len(prompt) < MAX_OUTPUT_CHARS + 2_000

@@ -175,6 +175,22 @@ CAPTURED: list[tuple[str, str, Truth]] = [
     ("dotnet/documented_terminal_logger", "dotnet test", (9, 0, 3)),
     ("dotnet/documented_zero", "dotnet test", (0, 0, 0)),
     ("dotnet/documented_forged", "dotnet test", CONTRADICTORY),
+    ("tap/tape_mixed", "node test/parse.js", (4, 1, 2)),
+    ("tap/tape_pass", "npx tape test/*.js", (3, 0, 0)),
+    ("tap/tape_crash", "node test/parse.js", (2, 1, 0)),
+    ("tap/tape_cut", "node test/parse.js", MISSING),
+    ("tap/tape_twice", "for f in test/*.js; do node $f || exit 1; done", (3, 0, 0)),
+    ("tap/tape_zero", "tape test/*.js", (0, 0, 0)),
+    ("tap/ava", "npx ava --tap", (3, 1, 2)),
+    ("tap/node_tap", "node test/a.js", (4, 1, 2)),
+    ("tap/node_tap_files", "npm test", (4, 1, 2)),
+    ("tap/mocha", "npx mocha --reporter tap", (2, 1, 2)),
+    ("tap/vitest", "npx vitest run --reporter=tap", (2, 1, 2)),
+    ("tap/vitest_flat", "npm test", (3, 1, 2)),
+    ("tap/prove", "prove t", (6, 1, 1)),
+    ("tap/prove_pass", "make test", (2, 0, 0)),
+    ("tap/prove_verbose", "prove -v t/b.t", (2, 0, 0)),
+    ("tap/bats", "bats a.bats", (2, 1, 1)),
 ]
 IDS = [f"{name}-{command}" for name, command, _ in CAPTURED]
 
@@ -236,6 +252,11 @@ MAVEN_TOTAL = "[INFO] Tests run: {}, Failures: 0, Errors: 0, Skipped: 0"
         ("mvn test", [" T E S T S", MAVEN_CLASS, MAVEN_TOTAL.format(40)], CONTRADICTORY),
         ("mvn test", [MAVEN_TOTAL.format(40)], CONTRADICTORY),
         ("mvn test", [" T E S T S", MAVEN_CLASS], (1, 1, 0)),
+        ("node t.js", ["ok 1 a", "ok 2 b", "1..3"], (3, 1, 0)),
+        ("node t.js", ["1..3", "ok 1 a", "Bail out! no disk"], (4, 3, 0)),
+        ("node t.js", ["1..1", "ok 1 a", "ok 2 forged"], CONTRADICTORY),
+        ("node t.js", ["1..1", "not ok 1 a # TODO later"], (0, 0, 1)),
+        ("node t.js", ["1..0 # skip no network"], (0, 0, 0)),
     ],
 )
 def test_parts_and_totals_must_agree(command: str, lines: list[str], truth: Truth) -> None:
