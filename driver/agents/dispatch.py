@@ -90,7 +90,7 @@ def dispatch(item: ItemRun, request: AgentRequest) -> Iterator[Dispatched]:
     or InterruptedWaveError before it costs anything."""
     spending, gates = item.wave.spending, request.backend.gates
     spending.check(gates)
-    own = nullcontext(TestCheckout(item.workspace.top))
+    own = nullcontext(TestCheckout(item.workspace.top, environment=item.workspace.environment))
     copy = item.workspace.reading_copy(request.tree) if request.tree else own
     with item.guarded() as checkout_changes, copy as files:
         started, used = time.monotonic(), list[Usage]()
@@ -207,7 +207,7 @@ def _environment(item: ItemRun, request: AgentRequest, files: TestCheckout) -> d
         "TIDEGATE_ARTIFACT_FILE": str(request.artifact or ""),
         "TIDEGATE_NONCE": request.nonce,
     }
-    return {name: value for name, value in values.items() if value}
+    return {**files.environment, **{name: value for name, value in values.items() if value}}
 
 
 def run_test_command(

@@ -4,7 +4,6 @@ tree, green by this command. The repository and the state are not changed."""
 
 from __future__ import annotations
 
-import functools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from driver.scheduler.context import repository_in_sight
 from driver.verification.test_run import Test, run_of, test_environment
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.root import workspace_root
-from driver.workspace.setup import Preparation, run_setup
+from driver.workspace.setup import preparation
 from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
@@ -127,14 +126,11 @@ def reproduce(shipped: ProvenCommit, repo: Repository, settings: Settings) -> Re
 def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: Path) -> TestRun:
     processes, key = Processes(), new_key()
     git = PrivateGit.create(folder / "private.git", repo, settings.environ)
-    setup = functools.partial(run_setup, settings, processes, key)
-    workspace = settings.workspace
-    reads = workspace.setup_reads
-    prepare = Preparation(workspace.copy, workspace.setup, setup, reads=reads)
+    prepare = preparation(settings, processes, key, repo.top)
     root = folder / "workspaces"
     context = CloneContext(root, git, replace(repo, head=shipped.commit), prepare)
-    environment = test_environment(settings)
     with context.test_checkout(shipped.tree) as checkout:
+        environment = {**test_environment(settings), **checkout.environment}
         command = Command(
             shipped.command,
             checkout.path / shipped.work_dir,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import replace
 
@@ -28,7 +29,9 @@ def set_up(item: ItemRun, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]
     before = item.workspace.observe().changes
     for command in phase.commands:
         begun = time.monotonic()
-        said = run_setup(wave.settings, wave.processes, wave.key, command, item.workspace.workdir)
+        place = item.workspace
+        run = functools.partial(run_setup, wave.settings, wave.processes, wave.key)
+        said = run(command, place.workdir, place.environment)
         took = round((time.monotonic() - begun) * 1000)
         text = command_text(command)
         done.append(CommandReceipt(text, None if said else 0, took))

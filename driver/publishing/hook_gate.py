@@ -222,6 +222,7 @@ class AskedHooks:
         values = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}
         environment = {
             **test_environment(wave.settings),
+            **checkout.environment,
             **new_mark(wave.key),
             **{f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in values.items()},
             "GIT_EDITOR": ":",

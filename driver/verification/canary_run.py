@@ -166,7 +166,7 @@ def _run(
     if before and before[-1].beside:  # others may have disturbed it
         test = test.with_room(Alone.COMMAND)
     # The checkout has one test more than its tree, so a difference from the tree means nothing.
-    untracked = TestCheckout(checkout.path)
+    untracked = TestCheckout(checkout.path, environment=checkout.environment)
     run = run_test(test, untracked, tree, item.wave, output, purpose=CANARY)
     text = "\n".join(printed(run.output_file) or (run.output,))
     real: Counts | Doubt | None = None if canary.selects else work.proof.counts

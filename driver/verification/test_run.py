@@ -119,7 +119,7 @@ def run_test(
     purpose: str,
 ) -> TestRun:
     """Run a test in a checkout of `tree`. Its whole output is written to `output`."""
-    environment = test_environment(wave.settings)
+    environment = {**test_environment(wave.settings), **checkout.environment}
     for name, words in test.environment:
         environment[name] = f"{environment.get(name, '')} {words}".strip()
     # A test can find its output file, and its name must not reveal the purpose of the run.

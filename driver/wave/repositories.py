@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
 import tempfile
@@ -37,7 +36,7 @@ from driver.workspace.in_place import InPlaceContext
 from driver.workspace.repository_context import RepositoryContext
 from driver.workspace.root import workspace_root
 from driver.workspace.run_folder import write_owner
-from driver.workspace.setup import Preparation, run_setup
+from driver.workspace.setup import preparation
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
 from tools.settings.load import Settings
@@ -110,9 +109,7 @@ class RepositoryOpener:
         repository, remote = self._started_from(checkout, git, cleanup)
         if self.target:
             write_owner(folder, self.mark, self.key, repository)
-        setup = functools.partial(run_setup, settings, self.side.setups, self.key)
-        given = settings.workspace
-        prepare = Preparation(given.copy, given.setup, setup, given.leftovers, given.setup_reads)
+        prepare = preparation(settings, self.side.setups, self.key, checkout.top)
         guard = self._checkout_guard(checkout, folder)
         context = CloneContext(folder, git, repository, prepare, remote, guard)
         context.checkouts = context.pool(_trees_for(settings, len(context.paths)))

@@ -111,9 +111,10 @@ class CloneContext(GitContext):
     ) -> CloneWorkspace:
         name = safe_slug(slug)  # an item may be called ../../home, and its folder is removed later
         top, index = self.folder / "items" / name, self.folder / "indexes" / name
-        self._furnish(top, index, self.base_tree, self.paths)
+        environment = self._furnish(top, index, self.base_tree, self.paths)
         _exclude(top)
         made = CloneWorkspace(self, top, index, work_dir, owned)
+        made.environment, made.beside = environment, self.private(top)
         if self._starts_dirty:
             # Before the start tree is collected, which takes longer than a tick of the clock.
             tick = index.with_suffix(".tick")
@@ -213,7 +214,7 @@ class CloneContext(GitContext):
         changes = self._changed_from_base(tree)
         paths = self.paths.union(c.path for c in changes) - {c.path for c in changes if c.deleted}
         folders = self.folders | {str(up) for c in changes for up in PurePosixPath(c.path).parents}
-        self._furnish(path, index, tree, paths)
+        environment = self._furnish(path, index, tree, paths)
         for folder in folders:
             # Compiled from the tree's files. If size and second equal those of the next tree,
             # Python would run this tree's code instead.
@@ -222,14 +223,30 @@ class CloneContext(GitContext):
         known = paths | folders
         products = {name: signature for name, signature in seen.items() if name not in known}
         self._reads.learn_products(products)
-        return TreeCheckout(path, index, self.git, products, seen, made_for=tree)
+        return TreeCheckout(
+            path,
+            index,
+            self.git,
+            products,
+            seen,
+            made_for=tree,
+            beside=self.private(path) if environment else None,
+            environment=environment,
+        )
 
     def _new_place(self, number: int) -> tuple[Path, Path]:
         indexes = self.folder / "indexes"
         return self.folder / "proving" / str(number), indexes / f"proving-{number}.index"
 
-    def _furnish(self, path: Path, index: Path, tree: str, tracked: Iterable[str]) -> None:
-        """Write `tree`, the copied paths and a `.git` to `path`, and run the set-up there."""
+    def private(self, path: Path) -> Path:
+        """The folder of the private environment of a clone or test checkout."""
+        return self.folder / "environments" / f"{path.parent.name}-{path.name}"
+
+    def _furnish(
+        self, path: Path, index: Path, tree: str, tracked: Iterable[str]
+    ) -> dict[str, str]:
+        """Write `tree`, the copied paths and a `.git` to `path`, and run the set-up there. Returns
+        the variables for programs in this folder."""
         with _all_or_nothing(path):
             with self._writing:
                 remove_tree(path)
@@ -239,18 +256,22 @@ class CloneContext(GitContext):
                     borrow_objects(path / ".git", self.repository, self.git.path / "objects")
             for name in self._prepare.copy:
                 copy_into(self.repository.top / name, path / name)
-            if self._prepare.setup:
-                self._run_setup(path, index, tracked)
+            return self._run_setup(path, index, tracked) if self._prepare.setup else {}
 
-    def _run_setup(self, path: Path, index: Path, tracked: Iterable[str]) -> None:
+    def _run_setup(self, path: Path, index: Path, tracked: Iterable[str]) -> dict[str, str]:
+        environment = dict[str, str]()
+        if self._prepare.python is not None:
+            remove_tree(self.private(path))
+            environment = self._prepare.python.make(self.private(path))
         began = _next_tick(index.with_suffix(".tick"))
         # Git reads the files that are as new as its index, which would look like reads.
         ahead = began + _SECOND_NS
         os.utime(path / ".git" / "index", ns=(ahead, ahead))
         for command in self._prepare.setup:
-            if failure := self._prepare.run(command, path):
+            if failure := self._prepare.run(command, path, environment):
                 raise SetupError(command, failure)
         self._reads.learn(path, tracked, began)
+        return environment
 
     def _renew_git(self, checkout: TreeCheckout) -> None:
         """Give a test checkout a `.git` that no test has written, with the index of the tree."""

@@ -68,6 +68,7 @@ class CloneWorkspace(Workspace):
             context.paths, context.folders, exists, owned, context.leftovers
         )
         self._patches: dict[str, bytes] = {}
+        self.beside: Path | None = None  # removed with the clone
         self._lock, self._hiding, self._away = threading.Lock(), 0, contextlib.ExitStack()
 
     def observe(self) -> Observed:
@@ -219,6 +220,8 @@ class CloneWorkspace(Workspace):
         self._patches = {}  # an item in its wave outlives its workspace, and a patch may be large
         try:
             remove_tree(self.top)
+            if self.beside:
+                remove_tree(self.beside)
         except OSError as trouble:
             raise WorkspaceError(f"the workspace {self.top} was not removed: {trouble}") from None
         self.index.unlink(missing_ok=True)

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
@@ -59,11 +60,13 @@ class Observed:
 
 @dataclass
 class TestCheckout:
-    """A folder to run a test in. Without a git tree, nothing counts as changed."""
+    """A folder to run a test in, with variables for the test. Without a git tree, nothing counts as
+    changed."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
     path: Path
+    environment: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def tampered(self) -> tuple[str, ...]:
         """Tracked paths whose content or mode differs from the git tree."""
@@ -71,9 +74,11 @@ class TestCheckout:
 
 
 class Workspace(ABC):
-    """The files of one item. `top` holds the repository's files; the agent runs in `workdir`."""
+    """The files of one item. `top` holds the repository's files; the agent runs in `workdir` with
+    the variables `environment`."""
 
     isolation = IN_PLACE
+    environment: Mapping[str, str] = MappingProxyType({})
     top: Path
     workdir: Path
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
 from driver.filesystem.tree import signature_of, snapshot
+from driver.workspace.private_python import PrivatePython, may_install_python
 from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
 from tools.settings.load import Settings
@@ -18,22 +20,25 @@ SetupCommand = str | tuple[str, ...]
 _MAX_SHOWN = 500
 
 
-def _no_commands(command: SetupCommand, folder: Path) -> str:
+def _no_commands(command: SetupCommand, folder: Path, environment: Mapping[str, str]) -> str:
+    del environment
     return f"nothing runs {command!r} in {folder}"
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
     """The preparation of a fresh checkout. `copy` are untracked paths of the user's checkout. The
-    `setup` commands run after the copy. `run` runs a command and returns "" or the failure: a
-    sentence and, on further lines, the output. `reads` are the user's patterns of files that the
+    `setup` commands run after the copy. `run` runs a command in a folder with more variables, and
+    returns "" or the failure: a sentence and, on further lines, the output. `python` makes the
+    environments that the commands install into. `reads` are the user's patterns of files that the
     set-up reads, `leftovers` those of files that are never part of any work."""
 
     copy: tuple[str, ...] = ()
     setup: tuple[SetupCommand, ...] = ()
-    run: Callable[[SetupCommand, Path], str] = _no_commands
+    run: Callable[[SetupCommand, Path, Mapping[str, str]], str] = _no_commands
     leftovers: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    python: PrivatePython | None = None
 
 
 class SetupError(WorkspaceError):
@@ -53,16 +58,33 @@ class WorkSetupError(SetupError):
     """A set-up failed on an item's work, but not on the base."""
 
 
+def preparation(settings: Settings, processes: Processes, key: str, top: Path) -> Preparation:
+    """The preparation by the settings, for the user's checkout `top`. `key` is the key of the run's
+    marks."""
+    given, environ = settings.workspace, child_environment(settings.environ, settings.verify.env)
+    may_install = may_install_python(given.setup)
+    return Preparation(
+        given.copy,
+        given.setup,
+        functools.partial(run_setup, settings, processes, key),
+        given.leftovers,
+        given.setup_reads,
+        PrivatePython(environ, top) if may_install else None,
+    )
+
+
 def run_setup(
     settings: Settings,
     processes: Processes,
     key: str,
     command: SetupCommand,
     folder: Path,
+    more: Mapping[str, str],
 ) -> str:
     """Run one set-up command in a fresh checkout; returns "" or the failure: a sentence and, on
-    further lines, the output. `key` is the key of the run's marks."""
-    environment = child_environment(settings.environ, settings.verify.env, new_mark(key))
+    further lines, the output. `key` is the key of the run's marks, `more` are more variables."""
+    extra = {**more, **new_mark(key)}
+    environment = child_environment(settings.environ, settings.verify.env, extra)
     limit = settings.workspace.setup_timeout_s
     done = processes.run(Command(command, folder, environment, limit))
     if done.exit_code == 0:

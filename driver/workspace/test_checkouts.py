@@ -28,7 +28,8 @@ TICK_LIMIT_S = 2.5  # the coarsest file system clock in use has a tick of two se
 @dataclass
 class TreeCheckout(TestCheckout):
     """A folder with exactly one git tree and the products of the set-up. `products` are the files
-    that the set-up made on the tree `made_for`, `seen` all files of the current tree."""
+    that the set-up made on the tree `made_for`, `seen` all files of the current tree. The folder
+    `beside` has more of its products."""
 
     index: Path
     git: PrivateGit
@@ -37,10 +38,12 @@ class TreeCheckout(TestCheckout):
     git_dir: Mapping[str, Signature] = field(default_factory=dict)
     shown: str = ""
     made_for: str = ""
+    beside: Path | None = None
     identity: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.identity = _identity(self.path)
+        self.products_beside = snapshot(self.beside) if self.beside else {}
 
     @property
     def probe(self) -> Path:
@@ -64,6 +67,8 @@ class TreeCheckout(TestCheckout):
         if _identity(self.path) != self.identity:
             return False  # a test replaced the folder; it is not ours to restore
         try:
+            if self.beside and snapshot(self.beside) != self.products_beside:
+                return False
             back = self._put_back()
         except OSError:  # too deep, unreadable, busy: use a fresh checkout
             return False
@@ -95,8 +100,9 @@ class TreeCheckout(TestCheckout):
 
     def discard(self) -> None:
         """Remove the checkout. `gc` removes the rest later; a new checkout has a new name."""
-        with contextlib.suppress(OSError):
-            remove_tree(self.path)
+        for folder in filter(None, (self.path, self.beside)):
+            with contextlib.suppress(OSError):
+                remove_tree(folder)
         self.index.unlink(missing_ok=True)
         self.probe.unlink(missing_ok=True)
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -34,8 +34,11 @@ from tests.support.repos import (
 FILES = {"a.txt": "one\n", "src/b.py": "B = 1\n", "run.sh": "#!/bin/sh\n", ".gitignore": "out/\n"}
 
 
-def run_shell(command: str | tuple[str, ...], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, shell=isinstance(command, str), check=False)
+def run_shell(
+    command: str | tuple[str, ...], folder: Path, more: Mapping[str, str] | None = None
+) -> str:
+    shell, env = isinstance(command, str), {**os.environ, **(more or {})}
+    done = subprocess.run(command, cwd=folder, shell=shell, env=env, check=False)
     return "" if done.returncode == 0 else f"it ended with {done.returncode}"
 
 
