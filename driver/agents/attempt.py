@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driver.agents.agent_request import AgentRequest
 from driver.agents.dispatch import Dispatched, dispatch
 from driver.agents.secret_check import check_secrets
 from driver.backends.recorded import RecordedFile, prompt_sha256
-from driver.checkout_guard.guard import CheckoutChange, attribution
+from driver.checkout_guard.evidence import shown
+from driver.checkout_guard.guard import CheckoutChange, attribution, warning
 from driver.domain.results import (
     MODE_NESTED,
     REPAIRABLE,
@@ -41,7 +42,7 @@ def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
     GateClosedError or InterruptedWaveError before it costs anything; once an agent ran, every error
     becomes part of the answer.
     """
-    seen, found, blamed = Observed(()), Evidence(), tuple[CheckoutChange, ...]()
+    seen, found, held = Observed(()), Evidence(), HeldAgainst()
     judgement = Judgement(Verdict.UNDECIDED, UNPROVEN)
     with dispatch(item, request) as answer:
         try:
@@ -51,12 +52,13 @@ def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
                 item.say(note)
             if item.wave.options.recording is not None:
                 answer.record(item, files=_recorded_files(item.workspace, seen.changes))
-            if (objection := _objection(item, answer, seen)) is not None:
+            # Before Tidegate runs anything that was written by an agent which wrote elsewhere too.
+            held = held_against(item, answer.checkout_changes(), seen.changes)
+            if (objection := _objection(item, answer, seen, held)) is not None:
                 judgement, found = objection
-                blamed = answer.checkout_changes()
         except (TidegateError, OSError) as trouble:
             judgement = of_trouble(trouble, item.wave)
-    judgement, final = assessed_with(item.wave, judgement, blamed)
+    judgement = assessed_with(item.wave, judgement, held)
     return Attempt(
         number=request.number,
         phase=request.phase,
@@ -70,8 +72,8 @@ def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
         changes=seen.changes,
         survivors=answer.result.survivors,
         evidence=found,
-        final=final or seen.is_replaced,
-        notes=seen.notes,
+        final=held.is_final or seen.is_replaced,
+        notes=(*seen.notes, *held.notes),
         prompt_hash=prompt_sha256(request.prompt),
     )
 
@@ -81,16 +83,45 @@ def is_unproven(work: Attempt) -> bool:
     return work.verdict is Verdict.UNDECIDED and work.reason == UNPROVEN
 
 
-def assessed_with(
-    wave: Wave, judgement: Judgement, blamed: Sequence[CheckoutChange]
-) -> tuple[Judgement, bool]:
-    """The judgement, with the cause of a stop and the attribution of changes in the checkout. The
-    second value is True if the attempt is the last."""
+@dataclass(frozen=True, slots=True)
+class HeldAgainst:
+    """The changes in the user's checkout that keep an item back, and the rest. `evidence` shows by
+    name which of them the item made itself."""
+
+    changes: tuple[CheckoutChange, ...] = ()
+    rest: tuple[CheckoutChange, ...] = ()
+    evidence: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A note about the rest."""
+        return (f"not held against it: {warning(self.rest)}",) if self.rest else ()
+
+    @property
+    def is_final(self) -> bool:
+        """True if no further round may run."""
+        return any(change.can_execute_code for change in self.changes)
+
+
+def held_against(
+    item: ItemRun, changed: Sequence[CheckoutChange], work: Sequence[Change]
+) -> HeldAgainst:
+    """What may run a program later keeps the item back, and what evidence shows as its doing. Every
+    other change may be the user's own edit."""
+    repository, contents = item.repository, item.workspace.contents
+    evidence = shown(changed, repository.repository.top, work, contents) if repository else {}
+    held = tuple(one for one in changed if one.can_execute_code or one.name in evidence)
+    return HeldAgainst(held, tuple(one for one in changed if one not in held), evidence)
+
+
+def assessed_with(wave: Wave, judgement: Judgement, held: HeldAgainst) -> Judgement:
+    """The judgement, with the cause of a stop and the attribution of changes in the checkout."""
     if judgement.verdict is Verdict.HALTED and (cause := wave.gates.stop.cause):
         judgement = replace(judgement, reason=without_remedy(str(cause)))
-    if blamed:
-        judgement = verdicts.of_checkout_changes(judgement, attribution(blamed))
-    return judgement, any(stray.can_execute_code for stray in blamed)
+    if held.changes:
+        words = attribution(held.changes)
+        judgement = verdicts.of_checkout_changes(judgement, words, held.evidence)
+    return judgement
 
 
 def of_trouble(trouble: TidegateError | OSError, wave: Wave) -> Judgement:
@@ -131,16 +162,18 @@ def save_patch(item: ItemRun, patch: bytes, name: str = WORK) -> None:
 
 
 def _objection(
-    item: ItemRun, answer: Dispatched, seen: Observed
+    item: ItemRun, answer: Dispatched, seen: Observed, held: HeldAgainst
 ) -> tuple[Judgement, Evidence] | None:
     """The judgement against the work before any test; None if there is no objection."""
     found = against(item, seen)
+    if found is not None and found.verdict is Verdict.NO_CHANGE and held.rest:
+        found = replace(found, reason=f"{found.reason}; {warning(held.rest)}")
     # Foreign files are named even if the agent crashed as well. An empty diff counts only if the
     # agent succeeded.
     if found is not None and found.verdict is Verdict.REFUSED:
         return found, Evidence()
-    if answer.checkout_changes():  # before Tidegate runs anything that such an agent wrote
-        return Judgement(Verdict.REFUSED), Evidence()
+    if held.changes:
+        return Judgement(Verdict.NO_CHANGE), Evidence()  # `assessed_with` has the verdict
     if (failed := verdicts.of_dispatch(answer.result)) is not None:
         return failed, Evidence()
     if found is not None and not seen.git_traces:  # else its work may be in a commit or stash

@@ -62,9 +62,10 @@ class Dispatched:
     checkout_changes: Callable[[], tuple[CheckoutChange, ...]]
 
     def attribution(self) -> str:
-        """A sentence about the changes in the checkout attributed to the item; "" for none."""
+        """A sentence about the changes in the checkout that keep the item back; "" for none. An
+        agent that only reads has no work that could show a change as its own."""
         try:
-            return attribution(self.checkout_changes())
+            return attribution(c for c in self.checkout_changes() if c.can_execute_code)
         except TidegateError as error:
             return str(error)
 

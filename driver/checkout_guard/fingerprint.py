@@ -45,8 +45,12 @@ _INFO = ("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout
 _ALTERNATES = "objects/info/alternates"
 _HASHED_WHOLE = 1 << 20  # larger files are compared by stat data
 
-# Everyday git commands write these keys, and editors write a branch's base.
-_EVERYDAY_CONFIG = re.compile(rf"{CONFIG}branch\..*\.(?!pushremote$)[^.]+", re.IGNORECASE)
+# Everyday commands and editors write these keys, and none of them names a program.
+_EVERYDAY_CONFIG = re.compile(
+    rf"{CONFIG}(branch\..*\.(?!pushremote$)[^.]+|remote\..*\.gh-resolved|lfs\..*\.access"
+    r"|lfs\.repositoryformatversion|(user|color|advice|pull|gui|column|status)\..*)",
+    re.IGNORECASE,
+)
 _HARMLESS = ("user.", "safe.", "init.", "color.", "advice.", "push.", "pull.", "branch.")
 _REPLACED = f"{REF}refs/replace/"
 # Editors fetch these in the background, or a wave makes them.

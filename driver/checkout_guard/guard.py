@@ -15,6 +15,7 @@ from pathlib import Path
 from driver.checkout_guard.fingerprint import (
     AROUND,
     FILE,
+    STATE,
     TAG,
     CheckoutFingerprint,
     can_execute_code,
@@ -24,13 +25,15 @@ from driver.domain.ownership import OwnedPath, covers
 # Runs the work of all items, so it is guarded like an item.
 TOGETHER = "tests of all items together"
 _MAX_NAMED = 10
+_ELSEWHERE = {AROUND: "the environment of all tests", STATE: "the journal of this run"}
 _STREAMS = (1, 2)  # often sent into a file of the checkout: `... 2> wave.log`
 
 
 @dataclass(frozen=True, slots=True)
 class CheckoutChange:
     """A change of the part `name` of the user's checkout. `suspects` are the items that were active
-    during the change; `blamed` are the items that it is attributed to."""
+    during the change; `blamed` are those that it keeps back, if it can execute code, else those
+    that may have made it: `evidence` then decides."""
 
     name: str
     suspects: tuple[str, ...]
@@ -171,14 +174,16 @@ def names_of(changes: Iterable[CheckoutChange]) -> str:
 
 
 def attribution(changes: Iterable[CheckoutChange]) -> str:
-    """The reason to refuse an item's work for these changes; "" for no changes."""
+    """The reason to keep an item's work back for these changes; "" for no changes."""
     found = list(changes)
     if not found:
         return ""
     blamed = {item for change in found for item in change.blamed}
     alone = "only this item was" if len(blamed) == 1 else "this item was"
-    beyond = all(change.name.startswith(AROUND) for change in found)
-    what = "the environment of all tests" if beyond else "the user's own checkout"
+    what = "the user's own checkout"
+    for start, where in _ELSEWHERE.items():
+        if all(change.name.startswith(start) for change in found):
+            what = where
     return f"{what} changed while {alone} at work: {names_of(found)}"
 
 

@@ -55,7 +55,7 @@ def read_only(item: ItemRun, phase: Phase, work: Attempt, attempts: int) -> Ende
 def _judged(result: WorkerResult, answer: str, accused: str) -> tuple[Judgement | None, str]:
     """The judgement of an answer that cannot be used, else None; and its text."""
     if accused:
-        return Judgement(Verdict.REFUSED, accused), ""
+        return Judgement(Verdict.UNDECIDED, accused), ""
     if (failed := verdicts.of_dispatch(result)) is not None:
         halted = failed.verdict is Verdict.HALTED
         return (failed if halted else Judgement(Verdict.UNDECIDED, failed.reason)), ""

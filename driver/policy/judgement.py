@@ -5,7 +5,7 @@ changes on disk and the end of the test, but never the agent's words."""
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from driver.backend_api.driver import (
@@ -111,13 +111,17 @@ def unfiltered(paths: Sequence[str]) -> str:
     return "".join(_named("needs a git filter, and Tidegate runs none (LFS, encryption): ", paths))
 
 
-def of_checkout_changes(judgement: Judgement, attribution: str) -> Judgement:
-    """The verdict of work whose agent or test changed files outside its workspace. `attribution` is
-    the sentence about the change. A verdict that already ships nothing stays."""
+def of_checkout_changes(
+    judgement: Judgement, attribution: str, evidence: Mapping[str, str]
+) -> Judgement:
+    """The verdict of work during which files outside its workspace changed. `attribution` is the
+    sentence about the change. With `evidence`, by changed part, the item is REFUSED. Else nothing
+    shows that the item did it, but the change may run a program, so it is UNDECIDED. A verdict that
+    already ships nothing and charges nobody stays."""
+    why = "; ".join(filter(None, (attribution, *map(": ".join, evidence.items()))))
     if judgement.verdict in (Verdict.HALTED, Verdict.UNDECIDED, Verdict.REFUSED):
-        reasons = "; ".join(filter(None, (attribution, judgement.reason)))
-        return Judgement(judgement.verdict, reasons)
-    return Judgement(Verdict.REFUSED, attribution)
+        return Judgement(judgement.verdict, "; ".join(filter(None, (why, judgement.reason))))
+    return Judgement(Verdict.REFUSED if evidence else Verdict.UNDECIDED, why)
 
 
 def _named(what: str, paths: Sequence[str]) -> list[str]:

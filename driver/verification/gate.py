@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from driver.agents.attempt import assessed_with, of_trouble
-from driver.checkout_guard.guard import CheckoutChange
+from driver.agents.attempt import HeldAgainst, assessed_with, held_against, of_trouble
 from driver.domain.phase_receipt import CommandReceipt
 from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
 from driver.policy.judgement import Judgement, of_test
@@ -38,7 +37,7 @@ class Examination:
     def result(self) -> Attempt:
         """The work with its verdict. Errors of the workspace become part of the verdict. The
         attempt's test is the red run of a gate command, else the run of the item's test."""
-        item, work, changed = self.item, self.work, tuple[CheckoutChange, ...]()
+        item, work, held = self.item, self.work, HeldAgainst()
         with item.guarded() as checkout_changes:
             try:
                 self.test = prove(item, work.tree, f"test-{self.label}")
@@ -47,10 +46,10 @@ class Examination:
                 judgement, self.found = assess(proven)
                 if judgement.verdict is Verdict.VERIFIED and self.commands:
                     judgement = self._run_commands() or judgement
-                changed = checkout_changes()
+                held = held_against(item, checkout_changes(), work.changes)
             except (TidegateError, OSError) as trouble:
                 judgement = of_trouble(trouble, item.wave)
-        judgement, final = assessed_with(item.wave, judgement, changed)
+        judgement = assessed_with(item.wave, judgement, held)
         return replace(
             work,
             verdict=judgement.verdict,
@@ -58,7 +57,8 @@ class Examination:
             waits=judgement.waits,
             test=next((run for run in self.runs if not run.green), self.test),
             evidence=self.found,
-            final=final,
+            final=held.is_final,
+            notes=(*work.notes, *held.notes),
         )
 
     def receipts(self) -> tuple[CommandReceipt, ...]:
