@@ -108,8 +108,10 @@ def held_against(
 ) -> HeldAgainst:
     """What may run a program later keeps the item back, and what evidence shows as its doing. Every
     other change may be the user's own edit."""
-    repository, contents = item.repository, item.workspace.contents
-    evidence = shown(changed, repository.repository.top, work, contents) if repository else {}
+    evidence: Mapping[str, str] = {}
+    if (context := item.repository) is not None:
+        contents, top = item.workspace.contents, context.repository.top
+        evidence = shown(changed, top, work, contents, context.folder)
     held = tuple(one for one in changed if one.can_execute_code or one.name in evidence)
     return HeldAgainst(held, tuple(one for one in changed if one not in held), evidence)
 

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from driver.checkout_guard.fingerprint import FILE
+from driver.checkout_guard.fingerprint import AROUND, FILE
 from driver.checkout_guard.guard import CheckoutChange
 from driver.domain.results import MODE_NESTED, Change
 
@@ -22,16 +22,20 @@ def shown(
     top: Path,
     work: Sequence[Change],
     contents: Callable[[Change], bytes],
+    private: Path,
 ) -> dict[str, str]:
     """The changes of the checkout at `top` that the item made, by name, each with the evidence: the
-    file is as in the item's work, or a new file of the work names the checkout."""
+    file is as in the item's work, a new file of the work names the checkout, or the change is in
+    the `private` folder of the wave while no other item was at work."""
+    inside = f"{AROUND}{private}/"
+    ours = (one for one in changes if one.name.startswith(inside) and len(one.suspects) == 1)
+    found = {change.name: "nobody else writes there" for change in ours}
     plain = [change for change in changes if not change.can_execute_code]
     if not plain:
-        return {}
+        return found
     by_path = {one.path: one for one in work if one.mode != MODE_NESTED}
-    found: dict[str, str] = {}
     if names := next((p for p, one in by_path.items() if os.fsencode(top) in contents(one)), ""):
-        found = {change.name: f"{names} of its work names your checkout" for change in plain}
+        found |= {change.name: f"{names} of its work names your checkout" for change in plain}
     for change in plain:
         own = by_path.get(change.name.removeprefix(FILE)) if change.name.startswith(FILE) else None
         if own is not None and _content(top / own.path) == (contents(own) if own.mode else None):

@@ -101,21 +101,21 @@ def _module_at_home(agent: Agent, scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attack", "command"),
+    ("attack", "command", "verdict"),
     [
-        (_private_filter, IN_CALC),
-        (_conftest_above, [sys.executable, "-m", "pytest", "-q", "tests"]),
-        (_module_at_home, IN_CALC),
+        (_private_filter, IN_CALC, "refused"),
+        (_conftest_above, [sys.executable, "-m", "pytest", "-q", "tests"], "refused"),
+        (_module_at_home, IN_CALC, "undecided"),  # the user may have installed it
     ],
 )
 @beside
-def test_who_changes_what_all_tests_run_with_is_refused(
-    folder: Path, attack: Callable[[Agent, Scene], None], command: list[str]
+def test_who_changes_what_all_tests_run_with_ships_nothing(
+    folder: Path, attack: Callable[[Agent, Scene], None], command: list[str], verdict: str
 ) -> None:
     scene = Scene(folder, CALC)
     owned = item("a", "calc.py", command, repairCap=0)
     report, _ = scene.play({"a": lambda agent: attack(agent, scene)}, [owned])
-    assert verdicts(report) == {"a": "refused"}
+    assert (verdicts(report), report["shipped"]) == ({"a": verdict}, [])
     assert "the environment of all tests changed" in built(report)["a"]["error"]
 
 
@@ -130,7 +130,7 @@ def test_set_up_commands_may_install_modules(folder: Path) -> None:
 
 @pytest.mark.parametrize("was_there", [True, False])
 @pytest.mark.parametrize(
-    ("key", "verdict"), [("core.hooksPath", "refused"), ("user.email", "verified")]
+    ("key", "verdict"), [("core.hooksPath", "undecided"), ("user.email", "verified")]
 )
 @beside
 def test_git_configuration_of_every_repository_is_watched_but_for_names(

@@ -222,12 +222,23 @@ def test_an_approval_of_one_tree_is_none_of_the_next(folder: Path) -> None:
 
 
 @beside
-def test_a_reviewer_that_writes_in_the_users_checkout_approves_nothing(folder: Path) -> None:
-    target = folder / "repo" / "stray.txt"
+def test_a_reviewer_that_plants_a_program_in_the_users_checkout_approves_nothing(
+    folder: Path,
+) -> None:
+    target = folder / "repo" / ".git" / "info" / "attributes"
     hearing = Hearing(folder, f"open({str(target)!r}, 'w').write('x'); say()")
     report = hearing.play(writes(a__txt="good\n"))
     assert (report["shipped"], verdicts(report)) == ([], {"a": "undecided"})
-    assert "stray.txt" in built(report)["a"]["error"]
+    assert "info/attributes" in built(report)["a"]["error"]
+    assert "info/attributes" in report["shipped_repos"][0]["warning"]
+
+
+@beside
+def test_a_file_that_changes_in_the_users_checkout_during_a_review_is_told(folder: Path) -> None:
+    target = folder / "repo" / "stray.txt"
+    hearing = Hearing(folder, f"open({str(target)!r}, 'w').write('x'); say()")
+    report = hearing.play(writes(a__txt="good\n"))
+    assert report["shipped"] == ["a"]
     assert "stray.txt" in report["shipped_repos"][0]["warning"]
 
 
