@@ -12,6 +12,7 @@ from driver.backlog.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
 from driver.terminal.safe_text import counted, describe_verdict, typed, without_remedy
 
 Json = Mapping[str, Any]
+_MOST_NAMED = 10
 
 
 def summary_lines(report: Json) -> tuple[str, ...]:
@@ -37,6 +38,7 @@ def summary_lines(report: Json) -> tuple[str, ...]:
         count,
         *(_unshipped(record) for record in open_items),
         *_left_out(report),
+        *_evidence(wave),
         *_warnings(report),
         *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo)),
         *requests,
@@ -71,6 +73,21 @@ def _unshipped(record: Json) -> str:
         return f"{line}; its work: {record['savedWork']}"
     in_place = record.get("isolation") == "in_place" and record.get("filesWritten")
     return line + ("; its work is in place" if in_place else "")
+
+
+def _evidence(wave: Json) -> Iterator[str]:
+    """Yields what is to be read first, and each doubt that belongs to the project."""
+    lower: Sequence[Json] = wave.get("read_first") or ()
+    if lower:
+        named = ", ".join(f"{one['slug']} (grade {one['grade']})" for one in lower[:_MOST_NAMED])
+        rest = len(lower) - _MOST_NAMED
+        why = "; ".join(lower[0]["why"])
+        more = f" and {rest} more" if rest > 0 else ""
+        yield f"read first: {named}{more}; {lower[0]['slug']}: {why}"
+    for doubt in wave.get("project_doubts") or ():
+        items = counted(len(doubt["items"]), "item")
+        remedy = f": {doubt['remedy']}" if doubt["remedy"] else ""
+        yield f"on the base as well ({items}, no fault of theirs): {doubt['reason']}{remedy}"
 
 
 def _left_out(report: Json) -> Iterator[str]:

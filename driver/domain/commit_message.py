@@ -7,9 +7,10 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, count
 
+from driver.domain.findings import Grade
 from driver.domain.prompts import command_text
 from driver.domain.work_item import WorkItem
 from driver.terminal.safe_text import safe_line
@@ -22,6 +23,7 @@ ITEM_SLUG = "Item-Slug"
 TEST_COMMAND = "Test-Command"
 WORK_DIR = "Work-Dir"
 PROVED_TREE = "Proved-Tree"
+EVIDENCE = "Evidence"  # the grade of an item's evidence
 # Git's search pattern for commit messages that name a published item.
 SHIPMENT = rf"^[[:space:]]*{ITEM_ID}: "
 # Rules for messages often allow 72 columns.
@@ -32,7 +34,7 @@ _SEARCHED = frozenset({WAVE_ID, ITEM_ID})
 # backslash, which at the end of a line means that the word goes on.
 _BREAK = re.compile(r"(?<=[^\s\\]) (?=\S)")
 _TRAILER = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(?: (.*))?")
-_OF_AN_ITEM = frozenset({ITEM_ID, ITEM_TASK, ITEM_SLUG, TEST_COMMAND, WORK_DIR})
+_OF_AN_ITEM = frozenset({ITEM_ID, ITEM_TASK, ITEM_SLUG, TEST_COMMAND, WORK_DIR, EVIDENCE})
 MAX_SUBJECT_CHARS = 72
 PENDING_REFS = "refs/tidegate/"
 
@@ -79,10 +81,12 @@ def commit_message(
     wave_id: str,
     proved_tree: str,
     anchor: str | None = None,
+    grades: Mapping[str, Grade | None] | None = None,
 ) -> str:
     """The commit message: subject, and the trailers by which later runs find the items. `items` are
     pairs of an item and its work dir. A single item gives its title or slug as the subject. The
-    trailers of an item begin with its Item-Id. `anchor` is the state of the event store."""
+    trailers of an item begin with its Item-Id. `anchor` is the state of the event store.
+    `grades` has the grade of the evidence by slug."""
     item, _ = items[0]
     subject = item.title or item.slug
     body: list[str] = []
@@ -96,6 +100,8 @@ def commit_message(
         trailers.append((TEST_COMMAND, command_text(item.test_command)))
         if work_dir != ".":
             trailers.append((WORK_DIR, work_dir))
+        if grade := (grades or {}).get(item.slug):
+            trailers.append((EVIDENCE, grade))
     trailers += [(PROVED_TREE, proved_tree), *([(TRAILER, anchor)] if anchor else [])]
     lines = [line for name, value in trailers for line in _folded(name, safe_line(value).strip())]
     return "\n".join([_subject(subject), "", *body, *lines]) + "\n"

@@ -20,7 +20,13 @@ def specs_of(batch: Batch, wave: Wave) -> list[CommitSpec]:
     anchor = wave.recorder.anchor
     return [
         _spec(
-            commit_message([(item.spec, item.work_dir)], wave.wave_id, tree, anchor),
+            commit_message(
+                [(item.spec, item.work_dir)],
+                wave.wave_id,
+                tree,
+                anchor,
+                {item.slug: outcome.grade},
+            ),
             outcome.changes,
             wave,
         )
@@ -32,7 +38,8 @@ def batch_spec(batch: Batch, context: CloneContext, wave: Wave, head: str) -> Co
     """The single commit for all items of a batch that stands on `head`."""
     items = [(item.spec, item.work_dir) for item, _ in batch.entries]
     tree = batch.trees[-1]
-    message = commit_message(items, wave.wave_id, tree, wave.recorder.anchor)
+    grades = {item.slug: outcome.grade for item, outcome in batch.entries}
+    message = commit_message(items, wave.wave_id, tree, wave.recorder.anchor, grades)
     return _spec(message, context.git.changes(context.git.tree_of(head), tree), wave)
 
 

@@ -23,8 +23,8 @@ _ROOM_FOR_NOTES = 300
 
 _LOST = "### Left out of this branch"
 _HEAD = (
-    "| item | verdict | test command | exit | tests before | tests after | files | repairs "
-    "| tokens | USD | review | commit |\n" + "|---" * 12 + "|"
+    "| item | verdict | evidence | test command | exit | tests before | tests after | files "
+    "| repairs | tokens | USD | review | commit |\n" + "|---" * 13 + "|"
 )
 _INERT = (
     "What is in code was written by others: people, agents, reviewers, programs. A blank after `@`,"
@@ -69,7 +69,8 @@ class Proposed:
 class ItemSummary:
     """An item of a pull request, or one that was evicted (then `commit` is None).
 
-    `review_text` is from the last reviewer, `notes` from a phase of the work; None is unknown.
+    `grade` is the grade of its evidence, `doubts` are sentences about what it lacks. `review_text`
+    is from the last reviewer, `notes` from a phase of the work; None is unknown.
     """
 
     slug: str
@@ -88,6 +89,8 @@ class ItemSummary:
     reason: str = ""
     notes: str = ""
     commit: str | None = None
+    grade: str = ""
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,7 @@ def _row(item: ItemSummary) -> str:
     cells = (
         cell(item.slug),
         _word(item.verdict),
+        _word(item.grade),
         cell(item.command),
         _number(item.exit_code),
         _counts(item.before),
@@ -173,6 +177,7 @@ def _details(item: ItemSummary) -> str:
         ("Title", item.title),
         ("Test command", item.command),
         ("Files", "\n".join(shown)),
+        ("What its evidence lacks", "\n".join(item.doubts)),
         (f"Review ({_word(item.review)})", item.review_text),
         ("Notes of the work", item.notes),
     )

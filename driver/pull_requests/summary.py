@@ -43,12 +43,14 @@ def pull_request_summary(own: Pairs, batch: PushedBatch, target: str | None) -> 
     """The batch, with the items of its repository (`own`) that are not in it."""
     shipment = batch.shipment or Shipment("")
     evicted = {outcome.slug: outcome for outcome in shipment.evicted}
+    shipped = [_item(*pair, batch) for pair in own if pair[0].slug in batch.commits]
+    shipped.sort(key=lambda item: item.grade, reverse=True)  # the lowest grade is read first
     return PullRequestSummary(
         wave_id=batch.wave_id,
         branch=batch.branch,
         target=target,
         onto=shipment.onto,
-        shipped=tuple(_item(*pair, batch) for pair in own if pair[0].slug in batch.commits),
+        shipped=tuple(shipped),
         evicted=tuple(
             _item(item, evicted.get(item.slug, outcome), batch)
             for item, outcome in own
@@ -75,11 +77,16 @@ def _item(item: ItemRun, outcome: ItemOutcome, batch: PushedBatch) -> ItemSummar
         reason=outcome.reason,
         notes=_notes(item),
         commit=batch.commits.get(item.slug),
+        grade=str(outcome.grade or ""),
+        doubts=(*(one.reason for one in outcome.evidence.findings), *outcome.evidence.lacks),
     )
     if (entry := batch.entries.get(item.slug)) is None:
         return summary
     last = {run.purpose: run for run in receipts_of_evidence(entry.get("evidence"))}
     written = entry.get("filesWritten")
+    known = entry.get("evidence")
+    known = known if isinstance(known, Mapping) else {}
+    lacks = known.get("lacks")
     repairs, read = entry.get("repairs"), entry.get("approvedTree") or entry.get("tree")
     return replace(
         summary,
@@ -88,6 +95,8 @@ def _item(item: ItemRun, outcome: ItemOutcome, batch: PushedBatch) -> ItemSummar
         repairs=repairs if isinstance(repairs, int) else 0,
         tokens=None,
         cost_usd=None,
+        grade=str(known.get("grade") or ""),
+        doubts=tuple(map(str, lacks)) if isinstance(lacks, list) else (),
         **_reviewed(item, from_json(entry.get("reviews")), read),
     )
 

@@ -18,6 +18,7 @@ from driver.pipeline.definition import PUBLISH
 from driver.policy.test_files import is_test
 from driver.pull_requests.body import Proposed
 from driver.run_state.plan import Planned
+from driver.wave.evidence_summary import project_doubts, read_first
 from state_store.documents.errors import ExitCode
 
 
@@ -108,6 +109,8 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "shipped": None if report.shipments is None else shipped,
         "shipped_repos": [_shipped_repo(s, report.proposed) for s in report.shipments or ()],
         "pull_requests": [proposed.to_json() for proposed in report.proposed],
+        "read_first": read_first(item.outcome for item in report.items if item.commit),
+        "project_doubts": project_doubts(item.outcome for item in report.items),
         "branch": _only(shipment.branch for shipment in report.shipments or ()),
         "sha": _only(shipment.tip or shipment.kept for shipment in report.shipments or ()),
         "merged": False,

@@ -1,0 +1,243 @@
+"""The rule that makes verdicts and grades of findings, by tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from driver.domain.findings import Finding, FindingKind, Grade, finding_from_json
+from driver.domain.results import (
+    NO_RERUN,
+    Attempt,
+    Evidence,
+    ItemOutcome,
+    RunKind,
+    TestRun,
+    Verdict,
+)
+from driver.policy.count_rules import may_be_silent, of_counts
+from driver.policy.findings import decide
+from driver.policy.grades import graded, is_rerun, of_grade
+from driver.runners.counts import Allowance
+from driver.runners.result import CONTRADICTORY, MISSING, Counts, Doubt
+from driver.wave.evidence_summary import project_doubts, read_first
+
+OFFENCE, DOUBT = FindingKind
+GREEN, RED = RunKind.GREEN, RunKind.RED
+LONG = "\n".join(f"ok {number}" for number in range(40))
+
+
+def finding(
+    kind: FindingKind, on_base: bool | None, *, names: bool = False, by_agent: bool = True
+) -> Finding:
+    return Finding("check", kind, "seen", "mend it", on_base, names, by_agent)
+
+
+def run(kind: RunKind, counts: Counts | Doubt | None = None, output: str = "") -> TestRun:
+    return TestRun(kind, "t", 0 if kind is GREEN else 1, output, 1.0, "0" * 40, counts=counts)
+
+
+def ran(number: int, failed: int = 0, skipped: int = 0, runner: str = "pytest") -> Counts:
+    return Counts(runner, number, failed, skipped)
+
+
+@pytest.mark.parametrize(
+    ("one", "verdict", "waits"),
+    [
+        (finding(OFFENCE, None), Verdict.REFUSED, False),
+        (finding(OFFENCE, False), Verdict.REFUSED, False),
+        (finding(OFFENCE, True), Verdict.UNDECIDED, True),
+        (finding(OFFENCE, None, by_agent=False), Verdict.UNDECIDED, True),
+        (finding(DOUBT, True), None, False),
+        (finding(DOUBT, True, names=True), None, False),
+        (finding(DOUBT, None), None, False),
+        (finding(DOUBT, None, names=True), None, False),
+        (finding(DOUBT, False), None, False),
+        (finding(DOUBT, False, names=True), Verdict.REFUSED, False),
+        (finding(DOUBT, False, names=True, by_agent=False), Verdict.UNDECIDED, True),
+    ],
+)
+def test_one_rule_decides_what_is_held_against_an_item(
+    one: Finding, verdict: Verdict | None, *, waits: bool
+) -> None:
+    judgement = decide([finding(DOUBT, None), one])
+    assert (judgement and judgement.verdict) is verdict
+    assert bool(judgement and judgement.waits) is waits
+    assert judgement is None or "mend it" in judgement.reason
+    assert judgement is None or ("on the base as well" in judgement.reason) is one.is_of_project
+
+
+def test_a_finding_is_the_same_after_its_json() -> None:
+    one = Finding("check", DOUBT, "seen", "mend it", on_base=True)
+    assert finding_from_json(one.to_json()) == one
+
+
+COUNTED, SILENT = ran(3), None
+BROKEN, MIXED = Doubt("pytest", MISSING), Doubt("pytest", CONTRADICTORY)
+
+
+@pytest.mark.parametrize(
+    ("now", "base", "quiet", "held", "on_base"),
+    [
+        # The base told its counts, and the work does not.
+        (run(GREEN), run(GREEN, COUNTED), False, Verdict.REFUSED, False),
+        (run(GREEN), run(GREEN, COUNTED), True, Verdict.REFUSED, False),
+        (run(GREEN), run(RED, COUNTED), False, Verdict.REFUSED, False),
+        (run(GREEN), run(RED, COUNTED), True, None, None),
+        (run(GREEN, BROKEN), run(GREEN, COUNTED), False, Verdict.REFUSED, False),
+        (run(GREEN, BROKEN), run(RED, COUNTED), True, None, None),
+        (run(GREEN, MIXED), run(RED, COUNTED), False, Verdict.REFUSED, False),
+        # Neither tells them.
+        (run(GREEN), run(GREEN), False, None, True),
+        (run(GREEN), run(RED), False, None, True),
+        (run(GREEN), None, False, None, None),
+        (run(GREEN), run(RunKind.COULD_NOT_RUN), False, None, None),
+        (run(GREEN, MIXED), run(RED, MIXED), False, None, True),
+        (run(GREEN, BROKEN), run(GREEN, BROKEN), False, None, True),
+        (run(GREEN, BROKEN), run(RED, BROKEN), False, Verdict.REFUSED, False),
+        (run(GREEN, BROKEN), run(RED, BROKEN), True, None, True),
+        (run(GREEN, BROKEN), run(RED, MIXED), False, Verdict.REFUSED, False),
+        # Much output vanished, whatever the runner is.
+        (run(GREEN), run(GREEN, output=LONG), False, Verdict.UNDECIDED, False),
+        (run(GREEN), run(RED, output=LONG), False, None, None),
+        (run(GREEN, output="fine"), run(GREEN, output=LONG), False, None, True),
+        (run(GREEN), run(GREEN, output="a warning"), False, None, True),
+        # The counts are known.
+        (run(GREEN, ran(0)), run(GREEN, ran(0)), False, Verdict.UNDECIDED, True),
+        (run(GREEN, ran(0, skipped=1)), run(GREEN, COUNTED), False, Verdict.REFUSED, False),
+        (run(GREEN, ran(0)), None, False, Verdict.REFUSED, False),
+        (run(GREEN, ran(3, 1)), run(GREEN, ran(3, 1)), False, None, True),
+        (run(GREEN, ran(3, 2)), run(GREEN, ran(3, 1)), False, Verdict.REFUSED, False),
+        (run(GREEN, ran(3, 1)), run(RED, ran(3, 1)), False, Verdict.REFUSED, False),
+        (run(GREEN, ran(3, 1)), None, False, Verdict.REFUSED, False),
+        (run(GREEN, ran(2)), run(GREEN, COUNTED), False, Verdict.UNDECIDED, False),
+        (run(GREEN, ran(3, runner="jest")), run(GREEN, COUNTED), False, Verdict.REFUSED, False),
+    ],
+)
+def test_the_base_is_asked_before_counts_are_held_against_an_item(
+    now: TestRun,
+    base: TestRun | None,
+    held: Verdict | None,
+    on_base: bool | None,
+    *,
+    quiet: bool,
+) -> None:
+    (one,) = of_counts(now, base, Allowance(), may_be_silent=quiet)
+    judgement = decide([one])
+    assert (judgement and judgement.verdict) is held
+    assert one.on_base is on_base
+
+
+@pytest.mark.parametrize(
+    ("lines", "silent"),
+    [
+        ((("pytest", "-v"),), False),
+        (("pytest 2>&1 | tee log",), False),
+        (('out=$(pytest) || { echo "$out"; exit 1; }',), True),
+        (("pytest > log",), True),
+        (("mvn -q test",), True),
+        (("make test", "pytest >log || cat log"), True),
+        (("make test", "pytest"), False),
+    ],
+)
+def test_a_command_may_hide_what_a_green_run_prints(
+    lines: tuple[str | tuple[str, ...], ...], *, silent: bool
+) -> None:
+    assert may_be_silent(lines) is silent
+
+
+PROOF = run(GREEN, ran(3))
+BASE = run(RED, ran(3, 1))
+CANARY_RUN = run(RED, ran(5, 2))
+FULL = Evidence(baseline=BASE, canary_word="red", canaries=(CANARY_RUN,))
+
+
+@pytest.mark.parametrize(
+    ("proof", "evidence", "grade", "lacks"),
+    [
+        (PROOF, FULL, Grade.A, 0),
+        (PROOF, replace(FULL, spot_checks=(PROOF,), canaries=()), Grade.A, 0),
+        (PROOF, replace(FULL, baseline=PROOF), Grade.B, 1),
+        (PROOF, replace(FULL, baseline=None), Grade.B, 1),
+        (PROOF, replace(FULL, baseline=PROOF, reverted=run(RED, ran(4, 1))), Grade.A, 0),
+        (PROOF, replace(FULL, baseline=run(GREEN, ran(0))), Grade.A, 0),
+        (PROOF, replace(FULL, canaries=(run(RED, ran(1, 1)),)), Grade.B, 1),
+        (PROOF, replace(FULL, canary_word="not_applicable", canaries=()), Grade.B, 2),
+        (PROOF, replace(FULL, findings=(finding(DOUBT, True),)), Grade.B, 0),
+        (PROOF, replace(FULL, findings=(finding(DOUBT, None),) * 2), Grade.C, 0),
+        (run(GREEN), FULL, Grade.B, 2),
+        (run(GREEN), replace(FULL, canary_word="unseen"), Grade.C, 3),
+        (run(GREEN), Evidence(), Grade.C, 4),
+    ],
+)
+def test_the_grade_tells_how_much_is_known(
+    proof: TestRun, evidence: Evidence, grade: Grade, lacks: int
+) -> None:
+    found = graded(proof, evidence)
+    assert found.grade is grade
+    assert len(found.lacks) == lacks
+
+
+@pytest.mark.parametrize(
+    ("counts", "same"),
+    [
+        (ran(5, 2), True),
+        (ran(4, 1), True),
+        (ran(4, 2), False),  # one of the others is red as well
+        (ran(1, 1), False),  # the canary alone
+        (ran(4, 1, 1), False),
+        (None, False),
+    ],
+)
+def test_a_canary_run_in_which_all_other_tests_gave_the_same_results_is_a_rerun(
+    counts: Counts | None, *, same: bool
+) -> None:
+    assert is_rerun(PROOF, Evidence(canaries=(run(RED, counts),))) is same
+
+
+@pytest.mark.parametrize(
+    ("grade", "least", "ships"),
+    [
+        (Grade.A, "A", True),
+        (Grade.B, "A", False),
+        (Grade.B, "B", True),
+        (Grade.C, "B", False),
+        (Grade.C, "C", True),
+    ],
+)
+def test_work_below_the_grade_that_a_project_asks_for_waits_for_a_person(
+    grade: Grade, least: str, *, ships: bool
+) -> None:
+    found = Evidence(grade=grade, lacks=("the tests were not counted",))
+    judgement = of_grade(found, least)
+    assert (judgement is None) is ships
+    assert judgement is None or (judgement.verdict, judgement.waits) == (Verdict.UNDECIDED, True)
+    assert judgement is None or "the tests were not counted" in judgement.reason
+
+
+def outcome(slug: str, evidence: Evidence, *together: TestRun) -> ItemOutcome:
+    attempt = Attempt(1, "build", Verdict.VERIFIED, evidence=evidence)
+    return ItemOutcome(slug, Verdict.VERIFIED, attempts=(attempt,), batch_runs=together)
+
+
+def test_the_run_together_is_a_rerun_too() -> None:
+    only = Evidence(grade=Grade.B, lacks=(NO_RERUN,))
+    assert outcome("a", only).grade is Grade.B
+    assert outcome("a", only, PROOF).grade is Grade.A
+    assert outcome("a", only, run(RED)).grade is Grade.B
+    assert outcome("a", replace(only, lacks=(NO_RERUN, "more")), PROOF).grade is Grade.B
+    assert outcome("a", replace(only, findings=(finding(DOUBT, True),)), PROOF).grade is Grade.B
+
+
+def test_the_lowest_grade_is_read_first_and_a_doubt_of_the_project_is_told_once() -> None:
+    shared = finding(DOUBT, True)
+    items = [
+        outcome("a", Evidence(grade=Grade.A)),
+        outcome("b", Evidence(grade=Grade.B, findings=(shared,))),
+        outcome("c", Evidence(grade=Grade.C, findings=(shared, finding(DOUBT, None)))),
+        outcome("d", Evidence(grade=Grade.B, lacks=("no canary",))),
+    ]
+    assert [one["slug"] for one in read_first(items)] == ["c", "b", "d"]
+    (doubt,) = project_doubts(items)
+    assert (doubt["items"], doubt["remedy"]) == (["b", "c"], "mend it")
