@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from driver.checkout_guard.fingerprint import AROUND
+from driver.checkout_guard.installed import PACKAGES
 from driver.filesystem.tree import signature_at
 from driver.policy.protected_paths import configuration
 
@@ -34,7 +35,8 @@ _BUILD_SETTINGS = (
     *(".gradle/gradle.properties", ".gradle/init.gradle", ".gradle/init.d", ".rspec"),
     *(".node_modules", ".node_libraries", ".config/tidegate/tidegate.toml"),
 )
-_PACKAGES = ("site-packages", "dist-packages")
+# Cargo writes into its folder at its first use, and reads only these files of it as settings.
+_SETTINGS_IN = {".cargo": ("config", "config.toml")}
 
 
 class EnvironmentFingerprint:
@@ -79,9 +81,11 @@ class EnvironmentFingerprint:
                 yield found, (signature_at(found), signature_at(os.path.realpath(found)))
         lib = ((root, name) for root in self._roots for name in _names(root))
         pythons = (f"{root}/{name}" for root, name in lib if name.startswith("python"))
-        for folder in (f"{python}/{name}" for python in pythons for name in _PACKAGES):
-            if modules := _modules(folder):
-                yield folder, modules
+        for folder in (f"{python}/{name}" for python in pythons for name in PACKAGES):
+            # Compiled files do not count, because Python writes them at any time.
+            for module in _names(folder):
+                if module != "__pycache__":
+                    yield f"{folder}/{module}", signature_at(f"{folder}/{module}")
 
 
 def _there(path: str) -> Iterator[tuple[str, object]]:
@@ -97,7 +101,11 @@ def _deciding(folder: str) -> Iterator[tuple[str, object]]:
     for name in _names(folder):
         if _decides(name):
             path = os.path.join(folder, name)  # noqa: PTH118 - the root ends in a slash
-            yield from _there(path) if name == _FOR_LOOKING_UP else [(path, signature_at(path))]
+            if name in _SETTINGS_IN:
+                for file in _SETTINGS_IN[name]:
+                    yield from _there(f"{path}/{file}")
+            else:
+                yield from _there(path) if name == _FOR_LOOKING_UP else [(path, signature_at(path))]
 
 
 @functools.lru_cache(
@@ -105,13 +113,6 @@ def _deciding(folder: str) -> Iterator[tuple[str, object]]:
 )  # a parent folder may have thousands of files, and is read often
 def _decides(name: str) -> bool:
     return any(configuration(path).startswith(_DECIDING) for path in (name, f"{name}/x"))
-
-
-def _modules(folder: str) -> tuple[object, ...]:
-    """The names in a folder of modules, each with its stat data. Compiled files do not count,
-    because Python writes them at any time."""
-    names = (name for name in _names(folder) if name != "__pycache__")
-    return tuple((name, signature_at(f"{folder}/{name}")) for name in names)
 
 
 def _names(folder: str) -> list[str]:

@@ -40,6 +40,7 @@ TAG = "ref refs/tags/"
 WORKTREE = "worktree "
 STATE = "state "  # outside the checkout, but watched the same way
 AROUND = "around the tests "  # the same
+INSTALLED = "installed "  # the same: a new Python module
 HOOKS = "hooks"
 _INFO = ("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _ALTERNATES = "objects/info/alternates"

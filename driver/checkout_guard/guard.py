@@ -15,11 +15,13 @@ from pathlib import Path
 from driver.checkout_guard.fingerprint import (
     AROUND,
     FILE,
+    INSTALLED,
     STATE,
     TAG,
     CheckoutFingerprint,
     can_execute_code,
 )
+from driver.checkout_guard.installed import is_module, runs_by_itself
 from driver.domain.ownership import OwnedPath, covers
 
 # Runs the work of all items, so it is guarded like an item.
@@ -96,6 +98,13 @@ class CheckoutGuard:
         with self._looking():
             return tuple(self._changes)
 
+    def installed(self) -> tuple[str, ...]:
+        """The paths of the Python modules that were installed so far and do not run by
+        themselves."""
+        names = (change.name for change in self.all_changes())
+        found = dict.fromkeys(name for name in names if name.startswith(INSTALLED))
+        return tuple(name.removeprefix(INSTALLED) for name in found)
+
     @contextlib.contextmanager
     def own_changes(self) -> Iterator[None]:
         """Changes during the block are Tidegate's own; all other users of the guard wait."""
@@ -113,10 +122,10 @@ class CheckoutGuard:
         with self._lock:
             if self._looked_at < asked_at:
                 began, now = time.monotonic(), self._look()
-                changed = [n for n in self._seen.differences(now) if not self._is_ours(n)]
-                self._seen, self._looked_at = now, began
-                for name in changed:
-                    self._record(name)
+                before, self._seen, self._looked_at = self._seen, now, began
+                for name in before.differences(now):
+                    if not self._is_ours(name):
+                        self._record(name if name in before.parts else _new_part(name))
             yield
 
     def _record(self, name: str) -> None:
@@ -132,12 +141,13 @@ class CheckoutGuard:
         A change that can execute code is attributed to all active items. Another change is
         attributed to the only active item; among several, to the owner of the file. A part that
         changed before is attributed to no item again, because the user may be editing it. Nor is a
-        tag, because editors fetch tags in the background.
+        tag, because editors fetch tags in the background, nor a new Python module: the work that
+        imports it is found by its text.
         """
         suspects = tuple(sorted(self._at_work))
         if can_execute_code(name):
             return suspects
-        if name in self._reported or name.startswith(TAG):
+        if name in self._reported or name.startswith((TAG, INSTALLED)):
             return ()
         if len(suspects) == 1:
             return suspects
@@ -145,6 +155,13 @@ class CheckoutGuard:
             return ()
         path = name.removeprefix(FILE)
         return tuple(item for item in suspects if covers(self._at_work[item].owned, path))
+
+
+def _new_part(name: str) -> str:
+    """The name of a part that was not there before."""
+    path = name.removeprefix(AROUND)
+    is_quiet = name.startswith(AROUND) and is_module(path) and not runs_by_itself(path)
+    return INSTALLED + path if is_quiet else name
 
 
 def is_own_write(top: Path, name: str, own: Iterable[Path]) -> bool:

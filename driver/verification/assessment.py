@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from driver.checkout_guard.installed import distribution_names, import_names
 from driver.domain.findings import Grade
 from driver.domain.results import (
     BASELINE,
+    MODE_NESTED,
     SPOT_CHECK,
     Evidence,
     RunKind,
@@ -17,6 +19,7 @@ from driver.execution.worker_pool import BackgroundTask
 from driver.policy import acceptance, count_rules
 from driver.policy.findings import decide
 from driver.policy.grades import graded, is_rerun, of_grade
+from driver.policy.installed_modules import may_name_dependencies, of_installed
 from driver.policy.judgement import NO_ANSWER, Judgement
 from driver.policy.test_files import is_test
 from driver.runners.canary import CanaryVerdict
@@ -38,7 +41,7 @@ def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
     judgement = acceptance.of_proof(proof, found.baseline)
     if judgement.verdict is not Verdict.VERIFIED:
         return judgement, found
-    for check in (_with_counts, _with_reverted, _with_further_runs):
+    for check in (_with_counts, _with_reverted, _with_further_runs, _with_installed):
         found = check(work, found)
         if objection := decide(found.findings):
             return objection, found
@@ -136,6 +139,25 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
         canary_word=by_canary.canary_word,
         canary_note=by_canary.canary_note,
     )
+
+
+def _with_installed(work: ProvenWork, found: Evidence) -> Evidence:
+    """The evidence with the finding on Python modules that were installed meanwhile."""
+    item, guard = work.item, work.item.context.checkout_guard
+    paths = guard.installed() if guard else ()
+    if not paths:
+        return found
+    texts = {
+        change.path: item.workspace.contents(change).decode("utf-8", "replace")
+        for change in work.changes
+        if not change.deleted and change.mode != MODE_NESTED
+    }
+    base = (item.context.text(path) for path in item.context.paths if may_name_dependencies(path))
+    changed = (text for path, text in texts.items() if may_name_dependencies(path))
+    findings = of_installed(
+        import_names(paths), distribution_names(paths), texts, "\n".join((*base, *changed))
+    )
+    return replace(found, findings=(*found.findings, *findings))
 
 
 def _rerun(work: ProvenWork) -> tuple[TestRun, ...]:

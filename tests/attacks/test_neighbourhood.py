@@ -100,12 +100,19 @@ def _module_at_home(agent: Agent, scene: Scene) -> None:
     agent.write({"calc.py": "from twice_at_home import twice\n"})
 
 
+def _plugin_at_home(agent: Agent, scene: Scene) -> None:
+    metadata = Path(scene.environ["HOME"], MODULES, "evil-1.dist-info")
+    metadata.mkdir(parents=True)
+    metadata.joinpath("entry_points.txt").write_text("[pytest11]\nevil = evil\n")
+    agent.write({"calc.py": "def twice(x):\n    return x + x\n"})
+
+
 @pytest.mark.parametrize(
     ("attack", "command", "verdict"),
     [
         (_private_filter, IN_CALC, "refused"),
         (_conftest_above, [sys.executable, "-m", "pytest", "-q", "tests"], "refused"),
-        (_module_at_home, IN_CALC, "undecided"),  # the user may have installed it
+        (_plugin_at_home, IN_CALC, "undecided"),  # the user may have installed it
     ],
 )
 @beside
@@ -117,6 +124,55 @@ def test_who_changes_what_all_tests_run_with_ships_nothing(
     report, _ = scene.play({"a": lambda agent: attack(agent, scene)}, [owned])
     assert (verdicts(report), report["shipped"]) == ({"a": verdict}, [])
     assert "the environment of all tests changed" in built(report)["a"]["error"]
+
+
+@beside
+def test_work_that_imports_what_was_installed_meanwhile_waits_for_a_person(folder: Path) -> None:
+    scene = Scene(folder, CALC)
+    owned = item("a", "calc.py", [sys.executable, "-m", "pytest", "-q", "tests"])
+    report, driver = scene.play({"a": lambda agent: _module_at_home(agent, scene)}, [owned])
+    assert (verdicts(report), len(driver.requests)) == ({"a": "undecided"}, 1)
+    why = built(report)["a"]["error"]
+    assert "imports a module that was installed meanwhile: twice_at_home" in why
+    assert "[workspace] setup" in why
+
+
+@beside
+def test_a_library_that_an_agent_installs_is_no_offence_and_told(folder: Path) -> None:
+    scene = Scene(folder, CALC)
+
+    def installs(agent: Agent) -> None:
+        home = Path(scene.environ["HOME"], MODULES)
+        (home / "requests").mkdir(parents=True)
+        (home / "requests" / "__init__.py").touch()
+        (home / "requests-2.0.dist-info").mkdir()
+        scripts = "[console_scripts]\nask = requests:main\n"
+        (home / "requests-2.0.dist-info" / "entry_points.txt").write_text(scripts)
+        agent.write({"calc.py": "def twice(x):\n    return 2 * x\n"})
+
+    report, driver = scene.play({"a": installs}, [item("a", "calc.py", IN_CALC)])
+    assert (verdicts(report), len(driver.requests)) == ({"a": "verified"}, 1)
+    [doubt] = built(report)["a"]["attempts"][-1]["evidence"]["doubts"]
+    assert "installed while items were at work: requests" in doubt["reason"]
+    assert "site-packages/requests" in report["shipped_repos"][0]["warning"]
+
+
+@pytest.mark.parametrize("name", [".cargo/registry", ".npm/_cacache", ".m2/repository", "go/pkg"])
+@beside
+def test_a_cache_that_a_tool_makes_at_its_first_use_is_no_offence(folder: Path, name: str) -> None:
+    """The test checkouts are below the home, so tools look there for their configuration."""
+    scene = Scene(folder, CALC)
+    scene.environ["XDG_CACHE_HOME"] = f"{scene.environ['HOME']}/.cache"
+    cached = Path(scene.environ["HOME"], name)
+
+    def agent(agent: Agent) -> None:
+        cached.mkdir(parents=True)
+        cached.with_name(".package-cache").touch()
+        agent.write({"calc.py": "def twice(x):\n    return 2 * x\n"})
+
+    report, _ = scene.play({"a": agent}, [item("a", "calc.py", IN_CALC)])
+    assert verdicts(report) == {"a": "verified"}
+    assert "changed in your checkout" not in report["shipped_repos"][0]["warning"]
 
 
 @beside

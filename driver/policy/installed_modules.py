@@ -1,0 +1,66 @@
+"""The finding on Python modules that were installed while items were at work. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from driver.domain.findings import Finding, FindingKind
+
+INSTALLED = "installed"
+_MAX_NAMED = 5
+_REMEDY = "name what the tests need in the project's dependencies and in [workspace] setup"
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+(?:\s*,\s*[\w.]+)*)", re.MULTILINE)
+
+
+_DEPENDENCIES = re.compile(
+    r"(.*/)?(pyproject\.toml|setup\.(py|cfg)|pipfile|environment.*\.ya?ml|.*requirements.*\.(txt|in)"
+    r"|requirements/[^/]*\.(txt|in)|constraints.*\.txt|(uv|poetry|pdm|pipfile)\.lock)",
+    re.IGNORECASE,
+)
+
+
+def may_name_dependencies(path: str) -> bool:
+    """True for a file in which Python projects name their dependencies."""
+    return bool(_DEPENDENCIES.fullmatch(path))
+
+
+def of_installed(
+    modules: Collection[str],
+    distributions: Collection[str],
+    work: Mapping[str, str],
+    dependencies: str,
+) -> tuple[Finding, ...]:
+    """The finding on new `modules` of `distributions`. It is held against work that imports one of
+    them if `dependencies`, the text of all files that can name one, name none of the distributions.
+    `work` are the texts of the changed files."""
+    if not modules:
+        return ()
+    named = ", ".join(sorted(modules)[:_MAX_NAMED])
+    rest = len(modules) - _MAX_NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    reason = f"Python modules were installed while items were at work: {named}{more}"
+    imported = {name for text in work.values() for name in _imported(text)} & {*modules}
+    words = {re.sub(r"[-_.]+", "-", word).lower() for word in re.findall(r"[\w.-]+", dependencies)}
+    if not imported or words & {*distributions}:
+        return (Finding(INSTALLED, FindingKind.DOUBT, reason, _REMEDY),)
+    reason = (
+        f"its work imports a module that was installed meanwhile: {', '.join(sorted(imported))}"
+    )
+    return (
+        Finding(
+            INSTALLED,
+            FindingKind.DOUBT,
+            reason,
+            _REMEDY,
+            on_base=False,
+            names_change=True,
+            by_agent=False,
+        ),
+    )
+
+
+def _imported(text: str) -> set[str]:
+    """The top names of the modules that a text imports."""
+    lists = (match.split(",") for match in _IMPORT.findall(text))
+    return {name.strip().partition(".")[0] for names in lists for name in names}
