@@ -81,6 +81,13 @@ class Change:
         """True if the path exists on the base only."""
         return self.mode is None
 
+    @property
+    def moves_submodule(self) -> bool:
+        """True if a submodule has another commit. A nested repository of any other kind has an id
+        that is no commit."""
+        known = bool(self.blob) and set(self.blob or "") != {"f"}
+        return self.mode == self.base_mode == MODE_NESTED and known
+
 
 class RunKind(StrEnum):
     """The end of a test command. RED, TIMED_OUT and mostly KILLED are faults of the work."""

@@ -136,6 +136,25 @@ class PrivateTrees(PrivateDir):
         """Every path in a tree: files, links and nested repositories."""
         return tuple(records(self._git("ls-tree", "-r", "-z", "--name-only", tree).stdout))
 
+    def submodules(self, tree: str, paths: Sequence[str]) -> dict[str, str]:
+        """The commits of those `paths` that are submodules in a tree."""
+        listed = records(self._git("ls-tree", "-z", tree, "--", *paths).stdout)
+        entries = (one.partition("\t")[::2] for one in listed)
+        fields = ((path, *entry.split(" ")) for entry, path in entries)
+        return {path: commit for path, mode, _, commit in fields if mode == MODE_NESTED}
+
+    def index_entry(self, index: Path, path: str) -> tuple[str, str]:
+        """Mode and id of a path in an index; ("", "") if it has none."""
+        listed = records(self._in(self.path, index, "ls-files", "-s", "-z", "--", path).stdout)
+        mode, _, rest = (listed[0] if listed else "").partition(" ")
+        return mode, rest.partition(" ")[0]
+
+    def is_reached(self, commit: str, tips: Sequence[str], objects: Path) -> bool:
+        """True if the history of a tip has the commit; all of them are in the folder `objects`."""
+        env = {**self.env, "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects)}
+        asked = (f"--git-dir={self.path}", "rev-list", "--max-count=1", commit, "--not", *tips)
+        return bool(tips) and not run_git(asked, cwd=self.path, env=env).stdout.strip()
+
     def changes(self, base_tree: str, tree: str) -> tuple[Change, ...]:
         """The changes from one tree to another, by path. A rename is a deletion and an addition."""
         if base_tree == tree:

@@ -75,7 +75,10 @@ def of_changes(
     problems = [
         *(["the agent put a link in place of its workspace"] if is_replaced else []),
         *_named("changed outside its files: ", outside),
-        *_named("a nested repository: ", [c.path for c in changes if c.mode == MODE_NESTED]),
+        *_named(
+            "a nested repository: ",
+            [c.path for c in changes if c.mode == MODE_NESTED and not c.moves_submodule],
+        ),
         *_named("a removed submodule: ", gone),
         *_named("links that leave the repository: ", links_outside),
         *([protected] if protected else []),

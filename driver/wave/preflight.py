@@ -19,6 +19,7 @@ from driver.domain.ownership import (
     parse_owned,
 )
 from driver.domain.prompts import command_text
+from driver.domain.results import MODE_NESTED
 from driver.domain.tiers import policy_for
 from driver.domain.work_item import Manifest, WorkItem
 from driver.run_state.plan import SHIP_MODES, Home, Planned, Shipping
@@ -63,7 +64,7 @@ def preflight(
     ]
     if problems:
         raise PreflightError("invalid_file_paths", problems)
-    _check_links(manifest.items, homes, owned)
+    _check_links(manifest.items, homes, owned, survey)
     _check_overlap(manifest.items, homes)
     caps = driver.probe_capabilities()
     return tuple(
@@ -208,7 +209,10 @@ def _parse(item: WorkItem, work_dir: str, problems: list[str]) -> tuple[OwnedPat
 
 
 def _check_links(
-    items: Sequence[WorkItem], homes: Sequence[Home], owned: Sequence[tuple[OwnedPath, ...]]
+    items: Sequence[WorkItem],
+    homes: Sequence[Home],
+    owned: Sequence[tuple[OwnedPath, ...]],
+    survey: RepositoryInfo,
 ) -> None:
     problems = [
         f"item {item.slug!r}: {path.path} is reached through a link that leaves the repository"
@@ -222,6 +226,8 @@ def _check_links(
         for item, home, paths in zip(items, homes, owned, strict=True)
         for path in paths
         if home.top and (nested := nested_repository(home.top, path.path))
+        # An item may move a submodule to another commit.
+        if path.is_dir or survey.committed_as(home.top, path.path)[0] != MODE_NESTED
     ]
     if problems:
         raise PreflightError("invalid_file_paths", problems)

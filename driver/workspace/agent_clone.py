@@ -42,10 +42,23 @@ def is_broken(clone: Path, branch: str | None) -> bool:
     """True if the `.git` of a clone is gone or leads elsewhere, or git could not work with it."""
     git_dir = clone / ".git"
     own = (f"refs/heads/{branch or ''}", "objects/info", "worktrees")
-    if not all(_is_own(clone, f".git/{name}") for name in own) or not (git_dir / "refs").is_dir():
+    if not all(is_own(clone, f".git/{name}") for name in own) or not (git_dir / "refs").is_dir():
         return True
     files = ("HEAD", "config", "objects/info/alternates")
     return any(_read(git_dir / name) is None for name in files)
+
+
+def head_commit(git_dir: Path) -> str | None:
+    """The commit of a git dir's HEAD."""
+    head = _read(git_dir / "HEAD") or ""
+    name = head.removeprefix("ref: ")
+    return _ref(git_dir, name) if name != head else head
+
+
+def published_refs(git_dir: Path) -> list[str]:
+    """The commits of the remote branches and tags that a git dir knows."""
+    names = (n for n in set(_refs(git_dir)) if n.startswith(("refs/remotes/", "refs/tags/")))
+    return [commit for name in names if (commit := _ref(git_dir, name))]
 
 
 def _kind_and_name(ref: str) -> str:
@@ -95,7 +108,7 @@ def put_back_head(clone: Path, base: str, branch: str | None) -> None:
     _replace(git_dir / "HEAD", f"ref: refs/heads/{branch}" if branch else base)
 
 
-def _is_own(clone: Path, path: str) -> bool:
+def is_own(clone: Path, path: str) -> bool:
     """True if no folder of the path is a link, which may lead into the user's own git dir."""
     own = clone / path
     above = [folder for folder in own.parents if folder.is_relative_to(clone)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.domain.ownership import OwnedPath, leaves_tree
-from driver.domain.results import MODE_LINK, Change
+from driver.domain.results import MODE_LINK, MODE_NESTED, Change
 from driver.filesystem.tree import remove_tree
 from driver.policy.by_products import ByProducts
 from driver.workspace.agent_clone import git_traces, is_broken, put_back_head
@@ -26,6 +26,7 @@ from driver.workspace.repository_context import (
     Workspace,
 )
 from driver.workspace.root import WorkspaceError
+from driver.workspace.submodules import moved_submodules
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 
@@ -97,6 +98,12 @@ class CloneWorkspace(Workspace):
             made_after_ns=self.started_ns,
             leaves_out=self._leaves_out,
         )
+        named = [path for path in owned if path in self.context.paths]
+        moved = moved_submodules(
+            self._git, base_tree, self.top, named, self.index.with_suffix(".theirs")
+        )
+        if moved:
+            tree = now = self._git.tree_with(now, moved)
         if start != base_tree:
             tree = self._git.tree_with(base_tree, self._git.changes(start, now))
         return self.collected_as(tree)
@@ -182,7 +189,8 @@ class CloneWorkspace(Workspace):
         return self.context.base_with(changes)
 
     def contents(self, change: Change) -> bytes:
-        return self._git.blob(change.blob) if change.blob else b""
+        is_file = change.blob and change.mode != MODE_NESTED
+        return self._git.blob(change.blob) if change.blob and is_file else b""
 
     def patch(self, tree: str | None) -> bytes:
         if tree is None:

@@ -51,9 +51,11 @@ class Observed:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about what is no part of the work and no offence."""
-        notes = (
+        moved = [f"{c.path} to {(c.blob or '')[:12]}" for c in self.changes if c.moves_submodule]
+        notes: tuple[tuple[str, Sequence[str]], ...] = (
             ("its work is what is on disk; dropped from its own git: ", self.git_traces),
             ("left out of its work, as programs leave it behind: ", self.left_out),
+            ("moves submodules, whose own work is not tested here: ", moved),
         )
         return tuple(what + ", ".join(found[:_MAX_NAMED]) for what, found in notes if found)
 

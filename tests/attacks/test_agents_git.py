@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.beside import beside_on
-from tests.support.repos import Checkout
+from tests.support.repos import Checkout, make_repo
 from tests.support.waves import Agent, Scene, Step, built, item, verdicts
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, modes and a POSIX shell")
@@ -321,6 +321,98 @@ def test_a_submodule_is_neither_taken_away_nor_replaced(
     report, _ = submodule.play({"a": agent}, items)
     assert verdicts(report) == {"a": "refused"}
     assert named in built(report)["a"]["error"]
+
+
+def a_library(scene: Scene) -> tuple[Checkout, list[str]]:
+    """A repository with two commits, the first of which is a submodule of the scene's."""
+    library = make_repo(scene.folder / "library", scene.environ, {"x": "1\n"})
+    commits = [library.git("rev-parse", "HEAD"), library.commit({"x": "2\n"})]
+    scene.repo.write({".gitmodules": f'[submodule "lib"]\npath = lib\nurl = {library.path}\n'})
+    scene.repo.git("update-index", "--add", "--cacheinfo", f"160000,{commits[0]},lib")
+    scene.repo.git("add", ".gitmodules")
+    scene.repo.git("commit", "-q", "-m", "a library")
+    return library, commits
+
+
+LOCAL = ("-c", "protocol.file.allow=always")
+
+
+def _checks_out(clone: Checkout, commit: str) -> None:
+    clone.git(*LOCAL, "submodule", "update", "-q", "--init", "lib")
+    Checkout(clone.path / "lib", clone.environ).git("checkout", "-q", commit)
+
+
+def _checks_out_and_commits(clone: Checkout, commit: str) -> None:
+    _checks_out(clone, commit)
+    clone.git("commit", "-qam", "moved")
+
+
+def _sets_the_entry(clone: Checkout, commit: str) -> None:
+    clone.git("update-index", "--cacheinfo", f"160000,{commit},lib")
+
+
+def _clones_it(clone: Checkout, commit: str) -> None:
+    (clone.path / "lib").rmdir()
+    url = clone.git("config", "--file", ".gitmodules", "submodule.lib.url")
+    clone.git(*LOCAL, "clone", "-q", url, "lib")
+    Checkout(clone.path / "lib", clone.environ).git("checkout", "-q", commit)
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize(
+    "move", [_checks_out, _checks_out_and_commits, _sets_the_entry, _clones_it]
+)
+@pytest.mark.parametrize("checked_out", [True, False])
+@on_scene
+def test_an_item_may_move_a_submodule_that_it_names(
+    scene: Scene, move: Callable[[Checkout, str], None], newest: bool, checked_out: bool
+) -> None:
+    library, (_, second) = a_library(scene)
+    if not newest:
+        library.commit({"x": "3\n"})
+    if checked_out:
+        scene.repo.git(*LOCAL, "submodule", "update", "-q", "--init", "lib")
+
+    def agent(agent: Agent) -> None:
+        move(Checkout(agent.folder, scene.environ), second)
+
+    test = f"test $(git ls-files -s lib | cut -d' ' -f2) = {second}"
+    report, _ = scene.play({"a": agent}, [item("a", "lib", test, repairCap=0)])
+    assert report["shipped"] == ["a"], built(report)["a"]["error"]
+    assert scene.repo.git("rev-parse", f"{report['sha']}:lib") == second
+    notes = built(report)["a"]["attempts"][0]["notes"]
+    assert f"lib to {second[:12]}" in notes[-1]
+
+
+@on_scene
+def test_a_submodule_at_a_commit_that_nobody_else_has_is_refused(scene: Scene) -> None:
+    a_library(scene)
+
+    def agent(agent: Agent) -> None:
+        clone = Checkout(agent.folder, scene.environ)
+        clone.git(*LOCAL, "submodule", "update", "-q", "--init", "lib")
+        Checkout(agent.folder / "lib", scene.environ).commit({"x": "mine\n"})
+        clone.git("add", "lib")
+
+    report, _ = scene.play({"a": agent}, [item("a", "lib", "true", repairCap=0)])
+    assert verdicts(report) == {"a": "refused"}
+    assert "a nested repository: lib" in built(report)["a"]["error"]
+
+
+@pytest.mark.parametrize("owned", [["a.txt"], ["a.txt", "li/"]])
+@on_scene
+def test_a_submodule_that_the_item_does_not_name_stays_where_it_is(
+    scene: Scene, owned: list[str]
+) -> None:
+    _, (_, second) = a_library(scene)
+
+    def agent(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        _checks_out(Checkout(agent.folder, scene.environ), second)
+
+    report, _ = scene.play({"a": agent}, [item("a", owned, A_GOOD, repairCap=0)])
+    assert verdicts(report) == {"a": "refused"}
+    assert "changed outside its files: lib" in built(report)["a"]["error"]
 
 
 def test_another_commit_in_a_submodule_is_refused(submodule: Scene) -> None:
