@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.domain.ownership import OwnedPath, leaves_tree
-from driver.domain.results import MODE_LINK, MODE_NESTED, Change
+from driver.domain.results import MODE_FILE, MODE_LINK, MODE_NESTED, MODE_PROGRAM, Change
 from driver.filesystem.tree import remove_tree
 from driver.policy.by_products import ByProducts
+from driver.policy.line_ends import kept
 from driver.workspace.agent_clone import git_traces, is_broken, put_back_head
 from driver.workspace.repository_context import (
     CLONE,
@@ -38,6 +39,10 @@ class Collected:
     tree: str
     changes: tuple[Change, ...]
     patch: bytes
+
+
+def _was_file(change: Change) -> bool:
+    return change.base_mode in (None, MODE_FILE, MODE_PROGRAM)
 
 
 def _exists(top: Path, path: str) -> bool:
@@ -64,6 +69,7 @@ class CloneWorkspace(Workspace):
         self._owned = [path.path + ("/" if path.is_dir else "") for path in owned]
         self._named_before = set[str]()
         self._left_out = set[str]()
+        self._line_ends: tuple[str, ...] = ()
         exists = functools.partial(_exists, top)
         self._by_products = ByProducts(
             context.paths, context.folders, exists, owned, context.leftovers
@@ -83,6 +89,7 @@ class CloneWorkspace(Workspace):
             is_replaced=self.top.is_symlink(),
             git_traces=tuple(traces),
             left_out=tuple(sorted(self._left_out - self._named_before)),
+            line_ends=self._line_ends,
         )
         self._named_before |= self._left_out
         return seen
@@ -106,6 +113,32 @@ class CloneWorkspace(Workspace):
             tree = now = self._git.tree_with(now, moved)
         if start != base_tree:
             tree = self._git.tree_with(base_tree, self._git.changes(start, now))
+        return self._with_line_ends(self.collected_as(tree))
+
+    def _with_line_ends(self, work: Collected) -> Collected:
+        """The work with the line ends of the base. Work that changes nothing but line ends stays as
+        it is: then they are what was asked for."""
+        self._line_ends = ()
+        if b"\r\n" not in work.patch:
+            return work
+        files = [c for c in work.changes if c.mode in (MODE_FILE, MODE_PROGRAM) and c.blob]
+        texts = self._git.contents(
+            [blob for c in files for blob in (c.blob, c.base_blob) if blob and _was_file(c)]
+        )
+        changed = []
+        for one in files:
+            base = texts.get(one.base_blob or "") if one.base_mode else None
+            if not _was_file(one) or (one.base_mode and base is None):
+                continue
+            content = kept(base, texts[one.blob or ""], converts=self.context.converts_line_ends)
+            if content is not None:
+                changed.append(replace(one, blob=self._git.store(content)))
+        if not changed:
+            return work
+        tree = self._git.tree_with(work.tree, changed)
+        if tree == self.context.base_tree:
+            return work
+        self._line_ends = tuple(one.path for one in changed)
         return self.collected_as(tree)
 
     def collect_start(self, started_ns: int) -> None:

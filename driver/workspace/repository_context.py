@@ -17,6 +17,7 @@ from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change
 from driver.git.branch_view import BranchView
 from driver.git.private_git import PrivateGit, Remote, Repository
+from driver.git.repository import configured
 from driver.git.signing import Signer
 from driver.git.user_hooks import UserHooks
 from driver.policy.by_products import folders_of
@@ -34,7 +35,9 @@ class Observed:
 
     `is_replaced` is true if the agent put a link in place of its workspace. `git_traces` tell what
     it did with git there: commits, branches, tags, stashes and worktrees, which are no part of its
-    work. `left_out` names the by-products of programs, which are no part of it either. `ignored`
+    work. `left_out` names the by-products of programs, which are no part of it either. `line_ends`
+    are the files that the agent saved with other line ends than the base has, or git would give
+    them; they have those in `tree`. `ignored`
     has the new files that git ignores, each with the rule. `unfiltered` files need a filter program
     of git.
     """
@@ -44,6 +47,7 @@ class Observed:
     is_replaced: bool = False
     git_traces: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    line_ends: tuple[str, ...] = ()
     links_outside: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unfiltered: tuple[str, ...] = ()
@@ -55,6 +59,7 @@ class Observed:
         notes: tuple[tuple[str, Sequence[str]], ...] = (
             ("its work is what is on disk; dropped from its own git: ", self.git_traces),
             ("left out of its work, as programs leave it behind: ", self.left_out),
+            ("saved with other line ends; the usual ones were kept: ", self.line_ends),
             ("moves submodules, whose own work is not tested here: ", moved),
         )
         return tuple(what + ", ".join(found[:_MAX_NAMED]) for what, found in notes if found)
@@ -227,6 +232,12 @@ class GitContext(RepositoryContext):
     def folders(self) -> frozenset[str]:
         """Every folder of the base, including "."."""
         return folders_of(self.paths)
+
+    @functools.cached_property
+    def converts_line_ends(self) -> bool:
+        """True if the user's git commits new files with LF, whatever they have on disk."""
+        set_to = dict(configured(self.repository, self.environ)).get("core.autocrlf", "false")
+        return set_to.lower() in ("true", "input", "yes", "on", "1")
 
     @functools.cached_property
     def has_attributes(self) -> bool:
