@@ -63,6 +63,16 @@ class Baselines(Protocol):
         """Start no further one, and wait for those at work."""
 
 
+class Readiness(Protocol):
+    """The questions that are asked before an agent is paid."""
+
+    def begin(self, item: ItemRun) -> None:
+        """Start to ask for the item in the background."""
+
+    def of(self, item: ItemRun) -> str:
+        """The reason why the item's test cannot test its work, "" for none; waits for it."""
+
+
 @dataclass(frozen=True)
 class Wave:
     """The wave under way. `test_slots` bounds the tests of all its repositories and folders. `key`
@@ -83,6 +93,7 @@ class Wave:
     run_dir: Path
     options: WaveOptions
     baselines: Baselines
+    readiness: Readiness
     test_slots: Semaphore
     key: str
     turns: TestTurns

@@ -9,7 +9,7 @@ import fnmatch
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -27,6 +27,7 @@ from driver.runners.runner import (
     Call,
     Canary,
     CanaryInput,
+    ImportQuestion,
     Named,
     NotApplicable,
     Plan,
@@ -277,6 +278,36 @@ def _usual_first(file: str) -> tuple[bool, int, str]:
     return _USUAL_ROOTS.isdisjoint(file.split("/")[:-1]), file.count("/"), file
 
 
+_LEAVES_SOME = ("ignore", "norecursedirs", "deselect", "python_files")
+
+
+def asks_imports(
+    call: Call, files: Collection[str], texts: Mapping[str, str]
+) -> ImportQuestion | None:
+    """The question for a call of pytest, without the paths that it names."""
+    options = _options(call.words)
+    if any(word.partition("=")[0] in _SELECTS for word in options):
+        return None
+    named = positional(options, TAKES_VALUE)
+    paths = {word: call.in_tree(word.partition("::")[0]) for word in named}
+    absent = {path for path in paths.values() if path.endswith(".py") and path not in files}
+    config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in _CONFIGS)
+    there = [word for word in named if paths[word] not in absent]
+    found = (
+        _tests(there, config, CanaryInput(call, files, (), texts, "")) if there or not named else []
+    )
+    single = {*found} <= {*paths.values()}
+    kept = [word for word in options if word not in paths]
+    everything = " ".join((config, *kept, *(texts[p] for p in texts if p.endswith("conftest.py"))))
+    return ImportQuestion(
+        (*call.words[: len(call.words) - len(options)], *kept),
+        tuple(found),
+        absent=tuple(sorted(absent)),
+        plugin=True,
+        certain=single or not any(word in everything for word in _LEAVES_SOME),
+    )
+
+
 _LINE_END = re.compile(r"\r\n|\r|\n")  # as Python ends a comment
 _CODING = re.compile(r"coding[:=]")  # a codec could make code of the rest
 
@@ -322,6 +353,7 @@ RUNNERS = (
         emptied=emptied,
         leaves_out=leaves_out,
         failures=_failures,
+        asks_imports=asks_imports,
         canary_reads=(
             r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",
             *(rf"(?:^|/){re.escape(name)}\Z" for name in _CONFIGS),

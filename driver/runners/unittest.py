@@ -17,6 +17,7 @@ from driver.runners.runner import (
     Call,
     Canary,
     CanaryInput,
+    ImportQuestion,
     Named,
     NotApplicable,
     Plan,
@@ -256,6 +257,42 @@ def _module(word: str, call: Call, files: Collection[str]) -> str:
     return ""
 
 
+_TOP = ("-t", "--top-level-directory")
+
+
+def asks_imports(
+    call: Call, files: Collection[str], texts: Mapping[str, str]
+) -> ImportQuestion | None:
+    """The question for a call of `python -m unittest`."""
+    del texts
+    if "-m" not in call.words[1:]:
+        return None
+    options, words = _options(call), call.words[: call.words.index("-m")]
+    if discovery := discovery_of(options):
+        folder = call.in_tree(discovery.start)
+        if folder and not is_folder(folder, files):
+            return None
+        first = _value(options, *_TOP) or discovery.start
+        found = [file for file in files if _is_loaded(file, folder, discovery.pattern, files)]
+        return ImportQuestion(words, tuple(sorted(found)), first=(call.in_tree(first),))
+    modules = {word: _module(word, call, files) for word in _named_in(options)}
+    absent = (_absent(word, call, files) for word, path in modules.items() if not path)
+    return ImportQuestion(
+        words, tuple(filter(None, modules.values())), absent=tuple(filter(None, absent))
+    )
+
+
+def _absent(word: str, call: Call, files: Collection[str]) -> str:
+    """The file that an argument names without success; "" if it may name an installed module."""
+    if word.endswith(".py"):
+        return call.in_tree(word)
+    parts = word.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        if is_folder(folder := call.in_tree("/".join(parts[:end])), files):
+            return f"{folder}/{parts[end]}.py"
+    return ""
+
+
 RUNNERS = (
     Runner(
         name="unittest",
@@ -267,6 +304,7 @@ RUNNERS = (
         configures=("unittest.cfg",),
         plan=plan_unittest,
         failures=_failures,
+        asks_imports=asks_imports,
         canary_reads=(r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",),
         red=(r"^(?:FAIL|ERROR|UNEXPECTED SUCCESS): (?P<name>\S+ \([\w.]+\))",),
         red_marks=(r"^\w+(?:\.\w+)*(?:Error|Exception|Failure)\b",),

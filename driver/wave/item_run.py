@@ -54,6 +54,8 @@ def _run(item: ItemRun, state: ResumeState) -> ItemOutcome:
         if (ignored := of_ignored(workspace.ignored())) is not None:
             nothing = item.outcome(ignored.verdict, ignored.reason)
             return item.settle(replace(nothing, reviews=(), phases=()))
+        if start.work is None and (reason := wave.readiness.of(item)):
+            return item.settle(item.outcome(Verdict.UNDECIDED, reason))
         if start.work is not None:
             if start.work.tree is not None:
                 workspace.put(start.work.tree)
@@ -75,6 +77,7 @@ def _start(item: ItemRun, state: ResumeState) -> ResumePoint | ItemOutcome:
             return item.settle(item.outcome(Verdict.FAILED, reason))
         item.wave.spending.check()
         _check_reviewers_price(item)
+        item.wave.readiness.begin(item)
         item.wave.baselines.begin(item)
     carry_over(item, state)
     item.phases.extend(start.phases)

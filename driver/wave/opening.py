@@ -26,6 +26,7 @@ from driver.run_state.snapshot import take_snapshot
 from driver.run_state.test_turns import TestTurns
 from driver.terminal.safe_text import counted
 from driver.verification.baseline import WaveBaselines
+from driver.verification.readiness import WaveReadiness
 from driver.wave.item_pipelines import phase_drivers
 from driver.wave.planning import WaveRequest, checked_plan, reviewing_driver
 from driver.wave.repositories import RepositoryOpener, SideProcesses, parallel_tests
@@ -97,6 +98,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             processes=side.setups,
             options=request.options,
             baselines=WaveBaselines(gates.stop),
+            readiness=WaveReadiness(),
             test_slots=threading.Semaphore(parallel_tests(plan.settings)),
             key=key,
             turns=_turns(request, plan.settings, gates, cleanup),

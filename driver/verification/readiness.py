@@ -1,0 +1,225 @@
+"""Asks before an item's agent is paid if the item's test command can test the work at all. The
+answers come from the base: is the program there, are the test files there, and does Python import
+the modules of the tested tree? Items with the same command share one question."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+from driver.execution.command import Command, Finished
+from driver.execution.process_marks import new_mark
+from driver.execution.worker_pool import BackgroundTask
+from driver.policy.imports import Imports, of_absent, of_elsewhere, of_missing
+from driver.run_state.context import ItemRun
+from driver.runners import import_probe
+from driver.runners.runner import Call, ImportQuestion
+from driver.runners.table import RUNNERS, find_call, runner_of
+from driver.test_command.invocations import innermost
+from driver.verification.test_run import test_environment
+from driver.workspace.clone_context import CloneContext
+from state_store.documents.errors import TidegateError
+
+_FOLDER = "imports"  # in the run folder
+_TIMEOUT_S = 60.0
+_SETS_PATHS = ("PYTHONPATH", "PATH=", "activate")
+_CODE = "exec(compile(open({path!r}, encoding='utf-8').read(), {path!r}, 'exec')); main()"
+_NO_MODULE = "No module named "
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An item's question, and the key of the question that it shares."""
+
+    question: ImportQuestion
+    call: Call
+    key: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The interpreter's answer; None with a `problem` if the program could not be started."""
+
+    imports: Imports | None = None
+    problem: str = ""
+
+
+class WaveReadiness:
+    """The questions of one wave. Safe to use from threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: dict[str, _Asked] | None = None
+        self._running: dict[tuple[object, ...], BackgroundTask[_Answer]] = {}
+
+    def begin(self, item: ItemRun) -> None:
+        """Start to ask for the item in the background."""
+        context = item.repository
+        if context is None:
+            return
+        with self._lock:
+            if self._asked is None:
+                self._asked = {one.slug: asked for one in item.wave.items if (asked := _ask(one))}
+            asked = self._asked.get(item.slug)
+            if asked is None or asked.key in self._running:
+                return
+            shared = [one.question for one in self._asked.values() if one.key == asked.key]
+            tests = sorted({path for one in shared for path in one.tests})
+            whole = replace(asked, question=replace(asked.question, tests=tuple(tests)))
+            number = len(self._running)
+            self._running[asked.key] = BackgroundTask(
+                lambda: _answer(item, context, whole, number) if tests else _Answer()
+            )
+
+    def of(self, item: ItemRun) -> str:
+        """The reason why the item's test cannot test its work; "" for none. Waits for the
+        answer."""
+        context = item.repository
+        if context is None:
+            return ""
+        reason, asked = _missing_program(item), (self._asked or {}).get(item.slug)
+        if reason or asked is None:
+            return reason
+        absent, top = asked.question.absent, context.repository.top
+        untracked = [path for path in absent if (top / path).is_file()]
+        reason = of_absent(absent, item.planned.owned, untracked)
+        return reason or _objection(item, asked.question, self._running[asked.key].result())
+
+
+def _objection(item: ItemRun, question: ImportQuestion, answer: _Answer) -> str:
+    if answer.imports is None:
+        return answer.problem
+    files, owned = item.context.paths, item.planned.owned
+    found = of_elsewhere(answer.imports, question.tests, files, owned)
+    if found or not question.certain:
+        return found
+    return of_missing(answer.imports, question.tests, files, owned)
+
+
+class _Texts(Mapping[str, str]):
+    """The texts of the settings of Python runners on the base, read on demand."""
+
+    def __init__(self, context: CloneContext) -> None:
+        self._context = context
+
+    @cached_property
+    def _names(self) -> list[str]:
+        wanted = (".toml", ".ini", ".cfg", "conftest.py")
+        return [path for path in self._context.paths if path.endswith(wanted)]
+
+    def __getitem__(self, path: str) -> str:
+        if path not in self._context.paths:
+            raise KeyError(path)
+        return self._context.text(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _ask(item: ItemRun) -> _Asked | None:
+    """The question for an item; None if its command calls no Python runner, or sets the import path
+    itself."""
+    context, command = item.repository, item.spec.test_command
+    shown = command if isinstance(command, str) else " ".join(command)
+    if context is None or any(word in shown for word in _SETS_PATHS):
+        return None
+    call = find_call(command, "" if item.work_dir == "." else item.work_dir)
+    runner = RUNNERS.get(runner_of(call.words)) if call else None
+    if call is None or runner is None or runner.asks_imports is None or not call.extendable:
+        return None
+    question = runner.asks_imports(call, context.paths, _Texts(context))
+    if question is None:
+        return None
+    before = () if isinstance(command, str) else command[: -len(call.words)]
+    words = (*before, *question.words)
+    key = (item.planned.home.key, call.folder, words, question.first, question.plugin)
+    return _Asked(replace(question, words=words), call, (*key, question.certain))
+
+
+def _missing_program(item: ItemRun) -> str:
+    """The sentence about a program that the machine does not have; "" if it may have it. A path may
+    be made by the set-up or by the item."""
+    command = item.spec.test_command
+    words = innermost(command) if not isinstance(command, str) else ()
+    if not words or "/" in words[0] or os.sep in words[0] or command[0] == "env":
+        return ""
+    path = test_environment(item.wave.settings).get("PATH")
+    if shutil.which(words[0], path=path):
+        return ""
+    remedy = "install it, or correct the test command"
+    return f"the test command starts {words[0]}, which is not on the PATH of tests: {remedy}"
+
+
+def _answer(item: ItemRun, context: CloneContext, asked: _Asked, number: int) -> _Answer:
+    """Ask the interpreter, in a test checkout of the base. Without an answer no item is stopped."""
+    try:
+        with context.test_checkout(context.base_tree) as checkout:
+            folder = item.wave.run_dir / _FOLDER / str(number)
+            folder.mkdir(parents=True, exist_ok=True)
+            return _asked_in(item, checkout.path, asked, folder)
+    except (TidegateError, OSError, ValueError, KeyError):
+        return _Answer()
+
+
+def _asked_in(item: ItemRun, top: Path, asked: _Asked, folder: Path) -> _Answer:
+    wave, question = item.wave, asked.question
+    script = folder / f"{import_probe.__name__.rpartition('.')[2]}.py"
+    source = resources.files(import_probe.__package__ or "") / script.name
+    script.write_text(source.read_text("utf-8"), encoding="utf-8")
+    given = folder / "question.json"
+    given.write_text(json.dumps(_given(item.context.paths, top, question)), encoding="utf-8")
+    environment = {**test_environment(wave.settings), import_probe.INPUT: str(given)}
+    words = question.words
+    if question.plugin:
+        more = {"PYTEST_ADDOPTS": f"-p {script.stem}", "PYTHONPATH": str(folder)}
+        for name, sep in (("PYTEST_ADDOPTS", " "), ("PYTHONPATH", os.pathsep)):
+            environment[name] = sep.join(filter(None, (environment.get(name), more[name])))
+    else:
+        words = (*words, "-c", _CODE.format(path=str(script)))
+    place = top / asked.call.folder
+    done = wave.processes.run(
+        Command(words, place, {**environment, **new_mark(wave.key)}, _TIMEOUT_S)
+    )
+    answer = given.with_name(f"{given.name}.out")
+    if not answer.is_file():
+        return _Answer(problem=_why_not(question, done))
+    found = json.loads(answer.read_text("utf-8"))
+    return _Answer(
+        Imports(
+            str(found["python"]),
+            tuple((str(a), str(b), str(c)) for a, b, c in found["elsewhere"]),
+            tuple((str(a), str(b)) for a, b in found["missing"]),
+        )
+    )
+
+
+def _given(paths: Sequence[str] | frozenset[str], top: Path, question: ImportQuestion) -> object:
+    """The question as the interpreter reads it. `ours` are the first names of all modules."""
+    modules = [path[: -len(".py")] for path in paths if path.endswith(".py")]
+    conftests = [path for path in paths if posixpath.basename(path) == "conftest.py"]
+    return {
+        "top": str(top),
+        "tests": list(question.tests),
+        "first": list(question.first),
+        "conftests": conftests,
+        "ours": sorted({part for path in modules for part in path.split("/")}),
+    }
+
+
+def _why_not(question: ImportQuestion, done: Finished) -> str:
+    """The sentence about a runner that the interpreter does not have."""
+    last = done.stderr.strip().rpartition("\n")[2]
+    if question.plugin and done.exit_code == 1 and last.endswith(f"{_NO_MODULE}pytest"):
+        return f"{last}: install pytest there, or correct the test command"
+    return ""
