@@ -158,7 +158,7 @@ def _missing_program(item: ItemRun) -> str:
     if shutil.which(words[0], path=path):
         return ""
     remedy = "install it, or correct the test command"
-    return f"the test command starts {words[0]}, which is not on the PATH of tests: {remedy}"
+    return f"the test could not be run: {words[0]} is not on the PATH of tests: {remedy}"
 
 
 def _answer(item: ItemRun, context: CloneContext, asked: _Asked, number: int) -> _Answer:

@@ -196,7 +196,7 @@ def test_a_missing_program_is_told(folder: Path) -> None:
     scene = scene_of(folder, "u.py", "tests/test_u.py", FUNCTION.format(module="u"))
     record = played(scene, ["no-such-runner", "tests"], ["u.py"])
     assert record["verdict"] == "undecided"
-    assert "starts no-such-runner, which is not on the PATH of tests" in record["error"]
+    assert "could not be run: no-such-runner is not on the PATH of tests" in record["error"]
 
 
 @beside
