@@ -54,8 +54,8 @@ def of_elsewhere(
             if _INSTALLED.search(file) and not _is_project(place.root, files):
                 continue
             if _may_change(owned, place, name, files):
-                why = f"{by} imports {name} from {file}, not from {place.path} of the tested tree"
-                return f"{why}, so its tests cannot see the work: {_remedy(place.root)}"
+                why = f"the tests import {file} in place of {place.path} ({by} imports {name})"
+                return f"{why}, so they cannot see the work: {_remedy(place.root)}"
     return ""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+import re
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
+from driver.domain.ownership import covers
 from driver.execution.command import Command, Finished
 from driver.execution.process_marks import new_mark
 from driver.execution.worker_pool import BackgroundTask
@@ -23,7 +25,8 @@ from driver.run_state.context import ItemRun
 from driver.runners import import_probe
 from driver.runners.runner import Call, ImportQuestion
 from driver.runners.table import RUNNERS, find_call, runner_of
-from driver.test_command.invocations import innermost
+from driver.test_command.build_scripts import in_folder
+from driver.test_command.invocations import innermost, programs
 from driver.verification.test_run import test_environment
 from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import TidegateError
@@ -32,6 +35,15 @@ _FOLDER = "imports"  # in the run folder
 _TIMEOUT_S = 60.0
 _SETS_PATHS = ("PYTHONPATH", "PATH=", "activate")
 _CODE = "exec(compile(open({path!r}, encoding='utf-8').read(), {path!r}, 'exec')); main()"
+_PROGRAM = re.compile(r"[\w./+-]+")
+_OF_SHELLS = (
+    ". : [ alias bg bind break builtin caller case cd command compgen complete compopt continue "
+    "declare dirs disown echo enable eval exec exit export false fc fg for function getopts hash "
+    "help history if jobs kill let local logout mapfile popd printf pushd pwd read readarray "
+    "readonly return select set shift shopt source suspend test time times trap true type typeset "
+    "ulimit umask unalias unset until wait while"
+)
+_BUILT_IN = frozenset(_OF_SHELLS.split())
 _NO_MODULE = "No module named "
 
 
@@ -148,17 +160,29 @@ def _ask(item: ItemRun) -> _Asked | None:
 
 
 def _missing_program(item: ItemRun) -> str:
-    """The sentence about a program that the machine does not have; "" if it may have it. A path may
-    be made by the set-up or by the item."""
-    command = item.spec.test_command
-    words = innermost(command) if not isinstance(command, str) else ()
-    if not words or "/" in words[0] or os.sep in words[0] or command[0] == "env":
+    """The sentence about a program that the machine does not have; "" if it may have it. A program
+    with a path may be made by the set-up or by the item."""
+    command, workspace = item.spec.test_command, item.wave.settings.workspace
+    words = tuple(command.split()) if isinstance(command, str) else command
+    if isinstance(command, str):
+        # A longer text may set the PATH, define the program, or do without it.
+        plain = programs(command) == (words,) and _PROGRAM.fullmatch(words[0])
+        if not plain or words[0] in _BUILT_IN:
+            return ""
+    if innermost(words) != words:
         return ""
-    path = test_environment(item.wave.settings).get("PATH")
-    if shutil.which(words[0], path=path):
-        return ""
-    remedy = "install it, or correct the test command"
-    return f"the test could not be run: {words[0]} is not on the PATH of tests: {remedy}"
+    program = words[0]
+    if "/" in program or os.sep in program:
+        path = in_folder(item.work_dir, program)
+        made = workspace.setup or workspace.copy or covers(item.planned.owned, path)
+        if made or path in item.context.paths or Path(program).is_absolute():
+            return ""
+        why, remedy = f"{path} is not in the base", "commit it, or list it in ownsFiles"
+    else:
+        if shutil.which(program, path=test_environment(item.wave.settings).get("PATH")):
+            return ""
+        why, remedy = f"{program} is not on the PATH of tests", "install it"
+    return f"the test could not be run: {why}: {remedy}, or correct the test command"
 
 
 def _answer(item: ItemRun, context: CloneContext, asked: _Asked, number: int) -> _Answer:

@@ -69,7 +69,8 @@ def test_tests_that_import_another_checkout_are_told_before_an_agent_is_paid(
     python = an_environment(folder / "env", scene.repo.path / root)
     record = played(scene, [python, *words.split()], [source])
     assert record["verdict"] == "undecided"
-    assert f"{test} imports u from {scene.repo.path / source}" in record["error"]
+    assert f"import {scene.repo.path / source} in place of {source}" in record["error"]
+    assert f"({test} imports u)" in record["error"]
     assert f"set PYTHONPATH={root}" in record["error"]
     assert not record["attempts"]
 
@@ -80,7 +81,7 @@ def test_every_name_counts_by_itself(folder: Path) -> None:
     scene = scene_of(folder, "src/u.py", "tests/test_u.py", text)
     python = an_environment(folder / "env", scene.repo.path / "src")
     record = played(scene, [python, "-m", "unittest", "-q", "tests.test_u"], ["src/u.py"])
-    assert (record["verdict"], "imports u from" in record["error"]) == ("undecided", True)
+    assert (record["verdict"], "test_u.py imports u)" in record["error"]) == ("undecided", True)
 
 
 @beside

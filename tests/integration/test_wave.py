@@ -398,7 +398,7 @@ def test_a_test_that_someone_killed_costs_no_repair_round(scene: Scene) -> None:
 
 @on_scene
 def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene) -> None:
-    tests = {"a": "no-such-program", "d": ["no-such-program"], "e": "./run.sh"}
+    tests = {"a": "true && no-such-program", "d": ["env", "no-such-program"], "e": "./run.sh"}
     report, driver = scene.play(
         {slug: writes(**{f"{slug}__txt": "good\n"}) for slug in tests},
         [item(slug, f"{slug}.txt", test) for slug, test in tests.items()],
@@ -408,6 +408,16 @@ def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene) -> None:
         assert "could not be run" in record["error"]
         assert "+good" in Path(record["savedWork"]).read_text()
     assert (len(driver.requests), report["exit_code"]) == (len(tests), 1)
+
+
+@on_scene
+def test_a_program_that_is_not_there_is_told_before_an_agent_is_paid(scene: Scene) -> None:
+    tests = {"a": "no-such-program", "d": ["no-such-program"], "e": "./no-such.sh"}
+    report, driver = scene.play({}, [item(s, f"{s}.txt", test) for s, test in tests.items()])
+    for record in built(report).values():
+        assert (record["verdict"], record["repairs"]) == ("undecided", 0)
+        assert "could not be run" in record["error"]
+    assert (len(driver.requests), report["exit_code"]) == (0, 1)
 
 
 @on_scene
