@@ -9,7 +9,7 @@ import fnmatch
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -27,7 +27,6 @@ from driver.runners.runner import (
     Call,
     Canary,
     CanaryInput,
-    ImportQuestion,
     Named,
     NotApplicable,
     Plan,
@@ -43,12 +42,12 @@ from driver.test_command.invocations import Command
 from driver.test_style.selection import holds
 
 _PROGRAMS = ("pytest", "py.test")
-_CONFIGS = (
+CONFIGS = (
     *("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini"),
     "setup.cfg",
 )
 _SELECTS_BY = (("-k", "--keyword"), ("-m", "--markers-expression"))
-_SELECTS = ("--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
+SELECTS = ("--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
 _STOPS = re.compile(r"-[a-z]*x[a-z]*$|--exitfirst$|--maxfail")
 _USUAL_ROOTS = frozenset({"tests", "test", "testing"})
 
@@ -134,7 +133,7 @@ def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
     for text in (*_values(words, "-o", "--override-ini"), *files):
         yield from ((folder, pattern) for pattern in _setting(text, "python_files"))
     while True:
-        config = "\n".join(read(in_folder(folder, name)) for name in _CONFIGS)
+        config = "\n".join(read(in_folder(folder, name)) for name in CONFIGS)
         yield from ((folder, pattern) for pattern in _setting(config, "python_files"))
         if folder in ("", "."):
             return
@@ -162,11 +161,11 @@ def plan_pytest(given: CanaryInput) -> Plan:
     """Plan tests beside those that the command, with the configuration, selects. If it selects
     none that can be seen, it selects the canary instead."""
     call = given.call
-    options = _options(call.words)
-    if any(word.partition("=")[0] in _SELECTS for word in options):
+    options = options_of(call.words)
+    if any(word.partition("=")[0] in SELECTS for word in options):
         return NotApplicable("the command selects tests by name or by an earlier run")
-    config = "\n".join(given.texts.get(posixpath.join(call.folder, name), "") for name in _CONFIGS)
-    tests = _tests(positional(options, TAKES_VALUE), config, given)
+    config = "\n".join(given.texts.get(posixpath.join(call.folder, name), "") for name in CONFIGS)
+    tests = tests_run(positional(options, TAKES_VALUE), config, given)
     if not tests:
         return NotApplicable("the tree has no test file of the command")
     usual = sorted(tests, key=_usual_first)
@@ -186,7 +185,7 @@ def plan_pytest(given: CanaryInput) -> Plan:
     )
 
 
-def _options(words: tuple[str, ...]) -> tuple[str, ...]:
+def options_of(words: tuple[str, ...]) -> tuple[str, ...]:
     called = [re.split(r"[\\/]", word)[-1].removesuffix(".exe") for word in words]
     return words[next(at for at, name in enumerate(called) if name in _PROGRAMS) + 1 :]
 
@@ -220,7 +219,7 @@ def _selection(options: Sequence[str]) -> Selects:
 def _with_command(given: CanaryInput, found: Planted, config: str) -> Plan:
     """The canary with the command that runs it."""
     call, path = given.call, found.path
-    named = positional(_options(call.words), TAKES_VALUE)
+    named = positional(options_of(call.words), TAKES_VALUE)
     if found.amends:
         called, alone = _within(call, named, found)
         stops = any(map(_STOPS.match, (*_added_options(config), *call.words)))
@@ -261,7 +260,7 @@ def _within(call: Call, named: list[str], found: Planted) -> tuple[Command | Non
     return added, added
 
 
-def _tests(named: list[str], config: str, given: CanaryInput) -> list[str]:
+def tests_run(named: list[str], config: str, given: CanaryInput) -> list[str]:
     """The test files that run: files listed whole before files with single selected tests."""
     call, files = given.call, given.files
     paths = {call.in_tree(word.partition("::")[0]): "::" not in word for word in named}
@@ -276,36 +275,6 @@ def _tests(named: list[str], config: str, given: CanaryInput) -> list[str]:
 def _usual_first(file: str) -> tuple[bool, int, str]:
     """Sort key for the choice of a file: a usual test folder first, then the fewest folders."""
     return _USUAL_ROOTS.isdisjoint(file.split("/")[:-1]), file.count("/"), file
-
-
-_LEAVES_SOME = ("ignore", "norecursedirs", "deselect", "python_files")
-
-
-def asks_imports(
-    call: Call, files: Collection[str], texts: Mapping[str, str]
-) -> ImportQuestion | None:
-    """The question for a call of pytest, without the paths that it names."""
-    options = _options(call.words)
-    if any(word.partition("=")[0] in _SELECTS for word in options):
-        return None
-    named = positional(options, TAKES_VALUE)
-    paths = {word: call.in_tree(word.partition("::")[0]) for word in named}
-    absent = {path for path in paths.values() if path.endswith(".py") and path not in files}
-    config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in _CONFIGS)
-    there = [word for word in named if paths[word] not in absent]
-    found = (
-        _tests(there, config, CanaryInput(call, files, (), texts, "")) if there or not named else []
-    )
-    single = {*found} <= {*paths.values()}
-    kept = [word for word in options if word not in paths]
-    everything = " ".join((config, *kept, *(texts[p] for p in texts if p.endswith("conftest.py"))))
-    return ImportQuestion(
-        (*call.words[: len(call.words) - len(options)], *kept),
-        tuple(found),
-        absent=tuple(sorted(absent)),
-        plugin=True,
-        certain=single or not any(word in everything for word in _LEAVES_SOME),
-    )
 
 
 _LINE_END = re.compile(r"\r\n|\r|\n")  # as Python ends a comment
@@ -347,16 +316,15 @@ RUNNERS = (
         module="pytest",
         test_files=(r"test_.*\.py", r".*_tests?\.py", r"tests?\.py"),
         named=_named,
-        configures=("conftest.py", *_CONFIGS),
+        configures=("conftest.py", *CONFIGS),
         config_options=("-c", "-p"),
         plan=plan_pytest,
         emptied=emptied,
         leaves_out=leaves_out,
         failures=_failures,
-        asks_imports=asks_imports,
         canary_reads=(
             r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",
-            *(rf"(?:^|/){re.escape(name)}\Z" for name in _CONFIGS),
+            *(rf"(?:^|/){re.escape(name)}\Z" for name in CONFIGS),
         ),
         red=(
             rf"^(?:FAILED|ERROR|SUBFAIL(?:ED)?(?:\[.*?\]|\(.*?\))?) (?P<name>{_ID})",

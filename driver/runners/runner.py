@@ -102,24 +102,6 @@ class Selection:
     environment: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ImportQuestion:
-    """A question to the Python of a call: where do the imports of its `tests` come from?
-
-    `words` start the same Python in place of the call; with `plugin` they start pytest, which loads
-    `import_probe`. `first` are the folders that the call puts first on the import path. `absent`
-    are test files that the call names and the tree lacks. With `certain` the call loads all of
-    `tests`.
-    """
-
-    words: tuple[str, ...]
-    tests: tuple[str, ...]
-    first: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    plugin: bool = False
-    certain: bool = True
-
-
 # A test in a call: a path, or a folder and a pattern of file names.
 Named = str | tuple[str, str]
 
@@ -150,8 +132,7 @@ class Runner:
 
     `emptied` is the text of a test file (path, text) without its tests and all other code, None for
     a file of another kind. `leaves_out` has the call run without some test files of the tree, whose
-    paths are given last; None if it cannot. `asks_imports` makes a question for a call of Python in
-    a tree with these files and texts.
+    paths are given last; None if it cannot.
     """
 
     name: str
@@ -173,9 +154,6 @@ class Runner:
     failures: Callable[[str], Mapping[str, str]] | None = None
     red: tuple[str, ...] = ()
     red_marks: tuple[str, ...] = ()
-    asks_imports: (
-        Callable[[Call, Collection[str], Mapping[str, str]], ImportQuestion | None] | None
-    ) = None
 
 
 def with_selection(

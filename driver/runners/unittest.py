@@ -17,7 +17,6 @@ from driver.runners.runner import (
     Call,
     Canary,
     CanaryInput,
-    ImportQuestion,
     Named,
     NotApplicable,
     Plan,
@@ -84,19 +83,22 @@ class Discovery:
 
 def discovery_of(options: Sequence[str]) -> Discovery | None:
     """The discovery that the arguments after `unittest` request; None if they name modules."""
-    named = _named_in(options)
+    named = named_in(options)
     if named and "discover" not in options:
         return None
     start, pattern = (*named, "", "")[:2]
-    start, pattern = _value(options, *_START) or start, _value(options, *_PATTERN) or pattern
+    start, pattern = (
+        option_value(options, *_START) or start,
+        option_value(options, *_PATTERN) or pattern,
+    )
     return Discovery(start or ".", pattern or "test*.py")
 
 
-def _named_in(options: Sequence[str]) -> list[str]:
+def named_in(options: Sequence[str]) -> list[str]:
     return [word for word in positional(options, _TAKES_VALUE) if word != "discover"]
 
 
-def _value(options: Sequence[str], short: str, long: str) -> str:
+def option_value(options: Sequence[str], short: str, long: str) -> str:
     """The last value of an option, parsed as by argparse, which unittest uses."""
     found = ""
     for word, following in pairwise((*options, "")):
@@ -126,16 +128,16 @@ def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
 def plan_unittest(given: CanaryInput) -> Plan:
     """Plan methods beside those that the command selects. If it selects none that can be seen, it
     selects the canary instead."""
-    options = _options(given.call)
+    options = options_of(given.call)
     found = _planned(given, options)
     if isinstance(found, NotApplicable) or found.amends or not _patterns(options):
         return found
     return with_selection(
-        given, options, ("-k",), lambda changed: _planned(changed, _options(changed.call))
+        given, options, ("-k",), lambda changed: _planned(changed, options_of(changed.call))
     )
 
 
-def _options(call: Call) -> tuple[str, ...]:
+def options_of(call: Call) -> tuple[str, ...]:
     return call.words[call.words.index("unittest") + 1 :]
 
 
@@ -147,10 +149,10 @@ def _patterns(options: Sequence[str]) -> list[str]:
 
 
 def _planned(given: CanaryInput, options: tuple[str, ...]) -> Plan:
-    named = _named_in(options)
+    named = named_in(options)
     if discovery := discovery_of(options):
         return _discovered(given, discovery, options, named)
-    modules = {word: path for word in named if (path := _module(word, given.call, given.files))}
+    modules = {word: path for word in named if (path := module_file(word, given.call, given.files))}
     if not modules:
         return NotApplicable("the tree has no module that the command names")
     return _in_modules(given, modules)
@@ -167,14 +169,14 @@ def _canary(given: CanaryInput, found: Planted, command: Command, alone: Command
         amends=found.amends,
         modules=module_names(given),
         tries=found.tries,
-        stops=not {"-f", "--failfast"}.isdisjoint(_options(given.call)),
+        stops=not {"-f", "--failfast"}.isdisjoint(options_of(given.call)),
     )
 
 
 def _planted(given: CanaryInput, tests: Collection[str], new: str) -> Planted:
     """The canary in one of these test files."""
     # A selection of the canary itself is no selection among the tests beside it.
-    patterns = [one for one in _patterns(_options(given.call)) if one != given.nonce]
+    patterns = [one for one in _patterns(options_of(given.call)) if one != given.nonce]
 
     def selects(names: tuple[str, str, str], marks: frozenset[str]) -> bool:
         del marks
@@ -223,7 +225,7 @@ def _discovered(
     name = pattern.replace("*", f"_{given.nonce}", 1).replace("*", "").lstrip("_")
     if not re.fullmatch(r"[A-Za-z]\w*\.py", name) or (folder and not is_folder(folder, files)):
         return NotApplicable("Tidegate cannot tell which files the command discovers")
-    loaded = [file for file in files if _is_loaded(file, folder, pattern, files)]
+    loaded = [file for file in files if is_loaded(file, folder, pattern, files)]
     found = _planted(given, loaded, posixpath.join(folder, name))
     alone = ("discover", "-p", posixpath.basename(found.path))[1 if "discover" in options else 0 :]
     plain = "discover" in options or not options
@@ -231,7 +233,7 @@ def _discovered(
     return _canary(given, found, call.command, more)
 
 
-def _is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> bool:
+def is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> bool:
     """True if discovery from `folder` loads a file: only packages may be between them."""
     above, name = posixpath.split(file)
     if not fnmatch.fnmatchcase(name, pattern):
@@ -243,7 +245,7 @@ def _is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> 
     return True
 
 
-def _module(word: str, call: Call, files: Collection[str]) -> str:
+def module_file(word: str, call: Call, files: Collection[str]) -> str:
     """The file of the module that `tests.test_a.Case.test_x` or `tests/test_a.py` names."""
     if word.endswith(".py"):
         path = call.in_tree(word)
@@ -254,42 +256,6 @@ def _module(word: str, call: Call, files: Collection[str]) -> str:
         for file in (f"{path}.py", f"{path}/__init__.py"):
             if file in files:
                 return file
-    return ""
-
-
-_TOP = ("-t", "--top-level-directory")
-
-
-def asks_imports(
-    call: Call, files: Collection[str], texts: Mapping[str, str]
-) -> ImportQuestion | None:
-    """The question for a call of `python -m unittest`."""
-    del texts
-    if "-m" not in call.words[1:]:
-        return None
-    options, words = _options(call), call.words[: call.words.index("-m")]
-    if discovery := discovery_of(options):
-        folder = call.in_tree(discovery.start)
-        if folder and not is_folder(folder, files):
-            return None
-        first = _value(options, *_TOP) or discovery.start
-        found = [file for file in files if _is_loaded(file, folder, discovery.pattern, files)]
-        return ImportQuestion(words, tuple(sorted(found)), first=(call.in_tree(first),))
-    modules = {word: _module(word, call, files) for word in _named_in(options)}
-    absent = (_absent(word, call, files) for word, path in modules.items() if not path)
-    return ImportQuestion(
-        words, tuple(filter(None, modules.values())), absent=tuple(filter(None, absent))
-    )
-
-
-def _absent(word: str, call: Call, files: Collection[str]) -> str:
-    """The file that an argument names without success; "" if it may name an installed module."""
-    if word.endswith(".py"):
-        return call.in_tree(word)
-    parts = word.split(".")
-    for end in range(len(parts) - 1, 0, -1):
-        if is_folder(folder := call.in_tree("/".join(parts[:end])), files):
-            return f"{folder}/{parts[end]}.py"
     return ""
 
 
@@ -304,7 +270,6 @@ RUNNERS = (
         configures=("unittest.cfg",),
         plan=plan_unittest,
         failures=_failures,
-        asks_imports=asks_imports,
         canary_reads=(r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",),
         red=(r"^(?:FAIL|ERROR|UNEXPECTED SUCCESS): (?P<name>\S+ \([\w.]+\))",),
         red_marks=(r"^\w+(?:\.\w+)*(?:Error|Exception|Failure)\b",),

@@ -20,11 +20,12 @@ from driver.domain.ownership import covers
 from driver.execution.command import Command, Finished
 from driver.execution.process_marks import new_mark
 from driver.execution.worker_pool import BackgroundTask
-from driver.policy.imports import Imports, of_absent, of_elsewhere, of_missing
+from driver.python_imports import probe
+from driver.python_imports.question import ImportQuestion, question_of
+from driver.python_imports.rules import Imports, of_absent, of_elsewhere, of_missing
 from driver.run_state.context import ItemRun
-from driver.runners import import_probe
-from driver.runners.runner import Call, ImportQuestion
-from driver.runners.table import RUNNERS, find_call, runner_of
+from driver.runners.runner import Call
+from driver.runners.table import find_call
 from driver.test_command.build_scripts import in_folder
 from driver.test_command.invocations import innermost, programs
 from driver.verification.test_run import test_environment
@@ -32,6 +33,7 @@ from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import TidegateError
 
 _FOLDER = "imports"  # in the run folder
+_PLUGIN = "probe_of_imports"  # a module of the repository could have a plainer name
 _TIMEOUT_S = 60.0
 _SETS_PATHS = ("PYTHONPATH", "PATH=", "activate")
 _CODE = "exec(compile(open({path!r}, encoding='utf-8').read(), {path!r}, 'exec')); main()"
@@ -147,10 +149,9 @@ def _ask(item: ItemRun) -> _Asked | None:
     if context is None or any(word in shown for word in _SETS_PATHS):
         return None
     call = find_call(command, "" if item.work_dir == "." else item.work_dir)
-    runner = RUNNERS.get(runner_of(call.words)) if call else None
-    if call is None or runner is None or runner.asks_imports is None or not call.extendable:
+    if call is None or not call.extendable:
         return None
-    question = runner.asks_imports(call, context.paths, _Texts(context))
+    question = question_of(call, context.paths, _Texts(context))
     if question is None:
         return None
     before = () if isinstance(command, str) else command[: -len(call.words)]
@@ -198,12 +199,12 @@ def _answer(item: ItemRun, context: CloneContext, asked: _Asked, number: int) ->
 
 def _asked_in(item: ItemRun, top: Path, asked: _Asked, folder: Path) -> _Answer:
     wave, question = item.wave, asked.question
-    script = folder / f"{import_probe.__name__.rpartition('.')[2]}.py"
-    source = resources.files(import_probe.__package__ or "") / script.name
+    script = folder / f"{_PLUGIN}.py"
+    source = resources.files(probe.__package__ or "") / "probe.py"
     script.write_text(source.read_text("utf-8"), encoding="utf-8")
     given = folder / "question.json"
     given.write_text(json.dumps(_given(item.context.paths, top, question)), encoding="utf-8")
-    environment = {**test_environment(wave.settings), import_probe.INPUT: str(given)}
+    environment = {**test_environment(wave.settings), probe.INPUT: str(given)}
     words = question.words
     if question.plugin:
         more = {"PYTEST_ADDOPTS": f"-p {script.stem}", "PYTHONPATH": str(folder)}

@@ -1,5 +1,5 @@
 """The rules for imports that keep a test command from testing an item's work. Pure. The interpreter
-of the command has told where it imports modules from (`driver.runners.import_probe`)."""
+of the command has told where it imports modules from (`driver.python_imports.probe`)."""
 
 from __future__ import annotations
 
