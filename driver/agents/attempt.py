@@ -9,6 +9,7 @@ from pathlib import Path
 from driver.agents.agent_request import AgentRequest
 from driver.agents.dispatch import Dispatched, dispatch
 from driver.agents.secret_check import check_secrets
+from driver.backend_api.driver import FAILURE_AGENT, WorkerResult
 from driver.backends.recorded import RecordedFile, prompt_sha256
 from driver.checkout_guard.evidence import shown
 from driver.checkout_guard.guard import CheckoutChange, attribution, warning
@@ -20,6 +21,7 @@ from driver.domain.results import (
     Evidence,
     Verdict,
 )
+from driver.pipeline.position import changed_between
 from driver.policy import judgement as verdicts
 from driver.policy.acceptance import of_no_change
 from driver.policy.judgement import Judgement
@@ -72,7 +74,7 @@ def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
         changes=seen.changes,
         survivors=answer.result.survivors,
         evidence=found,
-        final=held.is_final or seen.is_replaced,
+        final=held.is_final or seen.is_replaced or answer.final,
         notes=(*seen.notes, *held.notes),
         prompt_hash=prompt_sha256(request.prompt),
     )
@@ -176,12 +178,25 @@ def _objection(
         return found, Evidence()
     if held.changes:
         return Judgement(Verdict.NO_CHANGE), Evidence()  # `assessed_with` has the verdict
-    if (failed := verdicts.of_dispatch(answer.result)) is not None:
+    if (failed := verdicts.of_dispatch(_result_of(item, answer, seen))) is not None:
         return failed, Evidence()
     if found is not None and not seen.git_traces:  # else its work may be in a commit or stash
         on_base = item.wave.baselines.of(item)
         return of_no_change(found, on_base.baseline, item.spec.baseline), on_base
     return None if found is None else (found, Evidence())
+
+
+def _result_of(item: ItemRun, answer: Dispatched, seen: Observed) -> WorkerResult:
+    """The dispatch's result. An agent that did nothing by its own account, but changed a file, has
+    failed; one that changed nothing is noted at its backend's gates."""
+    result = answer.result
+    if (fault := result.fault) is None or not fault.did_nothing:
+        return result
+    before = item.attempts[-1].changes if item.attempts else ()
+    if changed_between(before, seen.changes):
+        return replace(result, failure=FAILURE_AGENT)
+    answer.request.backend.gates.did_nothing(item.slug, fault)
+    return result
 
 
 def against(item: ItemRun, seen: Observed) -> Judgement | None:

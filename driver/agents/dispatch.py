@@ -7,8 +7,9 @@ answer, and its usage figures are corrected.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,13 +40,15 @@ from driver.domain.results import REVIEW
 from driver.execution.cancellation import InterruptedWaveError
 from driver.execution.process_identity import RUN_VARIABLE
 from driver.filesystem.tree import remove_tree
-from driver.limits.admission import GateClosedError
+from driver.limits.admission import CEILING, GateClosedError
+from driver.limits.spending import Dispatch
 from driver.limits.usage_sums import sum_usage
 from driver.run_state import steps
 from driver.run_state.context import ItemRun
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 
+_RUNS_AT_LIMIT = 2
 _ENDED_BADLY = (FAILURE_AGENT, FAILURE_TIMED_OUT, FAILURE_COULD_NOT_RUN)
 
 
@@ -53,13 +56,14 @@ _ENDED_BADLY = (FAILURE_AGENT, FAILURE_TIMED_OUT, FAILURE_COULD_NOT_RUN)
 class Dispatched:
     """An agent's answer. `files` is the workspace, or the copy that the agent reads.
     `checkout_changes` returns the changes of the user's checkout that are attributed to the
-    item."""
+    item. After a `final` failure no repair is worth its money."""
 
     request: AgentRequest
     result: WorkerResult
     duration_s: float
     files: TestCheckout
     checkout_changes: Callable[[], tuple[CheckoutChange, ...]]
+    final: bool = False
 
     def attribution(self) -> str:
         """A sentence about the changes in the checkout that keep the item back; "" for none. An
@@ -95,23 +99,26 @@ def dispatch(item: ItemRun, request: AgentRequest) -> Iterator[Dispatched]:
     copy = item.workspace.reading_copy(request.tree) if request.tree else own
     with item.guarded() as checkout_changes, copy as files:
         started, used = time.monotonic(), list[Usage]()
-        result = _dispatched_once(item, request, files)
-        used.append(result.usage)
+        result = _dispatched_once(item, request, files, used)
         for _ in range(request.retries):
-            if not _may_end_better(result):
+            if not _may_end_better(result) or _too_often_at_limit(item, request, result):
                 break
             item.say(f"{request.shown_phase} did not finish ({result.error}); retrying")
             try:
                 spending.check(gates)
-                result = _dispatched_once(item, request, files)
+                result = _dispatched_once(item, request, files, used)
             except (GateClosedError, InterruptedWaveError) as stopped:
                 # Not raised, or the usage of the earlier tries would be lost.
                 why = f"{result.error}; not tried again: {stopped}"
-                result = replace(result, failure=FAILURE_CANCELLED, error=why)
+                at_ceiling = isinstance(stopped, GateClosedError) and stopped.gate == CEILING
+                failure = result.failure if at_ceiling else FAILURE_CANCELLED
+                result = replace(result, failure=failure, error=why)
                 break
-            used.append(result.usage)
-        result.usage = sum_usage(used)
-        yield Dispatched(request, result, time.monotonic() - started, files, checkout_changes)
+        charged = _paid_failure(result, used)
+        final = charged is not None or _too_often_at_limit(item, request, result)
+        result = replace(charged or result, usage=sum_usage(used))
+        duration_s = time.monotonic() - started
+        yield Dispatched(request, result, duration_s, files, checkout_changes, final)
 
 
 def _may_end_better(result: WorkerResult) -> bool:
@@ -122,7 +129,29 @@ def _may_end_better(result: WorkerResult) -> bool:
     return not result.ok and result.failure in _ENDED_BADLY and not lasting and not foreign
 
 
-def _dispatched_once(item: ItemRun, request: AgentRequest, files: TestCheckout) -> WorkerResult:
+def _too_often_at_limit(item: ItemRun, request: AgentRequest, result: WorkerResult) -> bool:
+    """True if the dispatch ended at a limit, and another one of the item did too. A third would
+    hardly end otherwise, and costs as much."""
+    return bool(result.limit) and item.at_limit[request.role] >= _RUNS_AT_LIMIT
+
+
+def _paid_failure(result: WorkerResult, used: Sequence[Usage]) -> WorkerResult | None:
+    """The result as a failure of the agent if tries without an answer were paid; None if nothing
+    is known to be paid. Without an attempt every run would pay for them again."""
+    lasting = result.fault is not None and result.fault.lasting
+    usd = math.fsum(one.known_usd for one in used)
+    tokens = sum(one.known_tokens for one in used)
+    if result.failure != FAILURE_COULD_NOT_RUN or lasting or not (usd or tokens):
+        return None
+    price = f"{usd:.2f} USD" if usd else f"{tokens} tokens"
+    error = f"{result.error} (this has cost {price})"
+    return replace(result, failure=FAILURE_AGENT, error=error)
+
+
+def _dispatched_once(
+    item: ItemRun, request: AgentRequest, files: TestCheckout, used: list[Usage]
+) -> WorkerResult:
+    """The answer of one dispatch; adds the use of each of its tries to `used`."""
     wave, backend, phase = item.wave, request.backend, request.phase
     with wave.spending.dispatch(
         backend.driver,
@@ -141,13 +170,31 @@ def _dispatched_once(item: ItemRun, request: AgentRequest, files: TestCheckout) 
         wave.recorder.record(item.key, started)
         if phase != REVIEW:
             item.started = (phase, request.number)
-        result = one.run(partial(_sent, item, request, files))
+        result = one.run(partial(_sent, item, request, files, one))
+    used += [*one.booked, *([] if one.has_only_booked else [result.usage])]
     if not _of_its_own_model(request, result.fault):
         backend.gates.met(result.fault)
+    if result.fault is None:
+        backend.gates.worked()
+    elif result.fault.did_nothing and request.tree is not None:
+        backend.gates.did_nothing(item.slug, result.fault)
+    _note_limit(item, request, result)
     if result.survivors:
         agent = "the reviewer" if phase == REVIEW else "the agent"
         item.say(f"{agent} left processes running, now ended: {', '.join(result.survivors)}")
     return result
+
+
+def _note_limit(item: ItemRun, request: AgentRequest, result: WorkerResult) -> None:
+    """Name the setting whose limit ended the agent, and count such agents of the item."""
+    if result.failure == FAILURE_TIMED_OUT and not result.limit:
+        own = f"timeout_s of the phase {request.shown_phase}"
+        result.limit = own if request.timeout_s else "[backend] timeout_s"
+    if result.limit:
+        result.error = f"{result.error}; this limit is {result.limit}"
+        # A backend has already repeated a silent agent once by itself.
+        silent = result.fault is not None and result.fault.kind is FaultKind.SILENT
+        item.at_limit[request.role] += _RUNS_AT_LIMIT if silent else 1
 
 
 def _of_its_own_model(request: AgentRequest, fault: ProviderFault | None) -> bool:
@@ -159,8 +206,8 @@ def _of_its_own_model(request: AgentRequest, fault: ProviderFault | None) -> boo
     return request.model not in {request.backend.driver.resolve_model(role) for role in roles}
 
 
-def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout) -> WorkerResult:
-    """The answer of one try. Files of earlier tries are removed first."""
+def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispatch) -> WorkerResult:
+    """The answer of one dispatch. Files of earlier ones are removed first."""
     spec, driver = item.spec, request.backend.driver
     scratch = item.scratch / request.folder
     if request.nonce:
@@ -183,11 +230,11 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout) -> WorkerRe
         result_schema=dict(request.schema) if request.schema else None,
         scratch=scratch,
         environment=_environment(item, request, files),
+        between_tries=partial(_booked, item, request, one),
     )
     try:
         result = as_ours(WorkerResult, driver.dispatch_worker(worker_request))
-        named = result.model or request.model or driver.resolve_model(request.role)
-        result.usage = sound(result, named, own_prices(item.wave.settings.prices))
+        result.usage = _sound(item, request, result)
         return result
     except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
         return WorkerResult(
@@ -195,6 +242,22 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout) -> WorkerRe
             error=f"dispatch_item internal error: {error!r}",
             failure=FAILURE_COULD_NOT_RUN,
         )
+
+
+def _sound(item: ItemRun, request: AgentRequest, result: WorkerResult) -> Usage:
+    model = result.model or request.model or request.backend.driver.resolve_model(request.role)
+    return sound(result, model, own_prices(item.wave.settings.prices))
+
+
+def _booked(item: ItemRun, request: AgentRequest, one: Dispatch, usage: Usage) -> str:
+    """Book a try before the backend starts another; returns the reason why none may start, or
+    ""."""
+    used = _sound(item, request, WorkerResult("", usage=usage))
+    try:
+        item.wave.spending.next_try(one, used)
+    except (GateClosedError, InterruptedWaveError) as stopped:
+        return str(stopped)
+    return ""
 
 
 def _environment(item: ItemRun, request: AgentRequest, files: TestCheckout) -> dict[str, str]:

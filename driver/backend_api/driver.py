@@ -137,6 +137,10 @@ class WorkerRequest:
     `scratch` is a folder outside the workspace for the files of this dispatch (full output, usage
     file). `environment` are variables for the agent, such as TIDEGATE_ITEM. `timeout_s` is the time
     limit of this dispatch, if the backend supports one.
+
+    `between_tries` is called with the use of a try that may have cost something, before the backend
+    starts another by itself. It books this use, so the result must not contain it again. It returns
+    the reason why no other try may start, "" if one may.
     """
 
     prompt: str
@@ -151,6 +155,7 @@ class WorkerRequest:
     scratch: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float | None = None
+    between_tries: Callable[[Usage], str] | None = None
 
 
 @dataclass
@@ -158,7 +163,8 @@ class WorkerResult:
     """The backend's report of a dispatch. `ok` never means that tests passed.
 
     `fault` is set if the provider gave no answer. `survivors` are the processes, as `COMMAND
-    (PID)`, that the agent left running.
+    (PID)`, that the agent left running. `limit` is the setting, such as `[backend] max_turns`,
+    whose limit ended the agent.
     """
 
     worker_id: str
@@ -175,6 +181,7 @@ class WorkerResult:
     failure: str = FAILURE_NONE
     fault: ProviderFault | None = None
     survivors: tuple[str, ...] = ()
+    limit: str = ""
 
 
 @dataclass

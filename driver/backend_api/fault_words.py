@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.provider_fault import WRONG_ADDRESS, FaultKind, ProviderFault
 from driver.backend_api.throttle import DEFAULT_CAP_S
 from driver.backend_api.usage_limits import resets_at, says_used_up
 
@@ -75,9 +75,6 @@ _TABLE = tuple((kind, re.compile(words, re.IGNORECASE | re.DOTALL)) for kind, wo
 # may mean anything, and a 429 quotes a link to the page of keys.
 _ROWS = {None: len(_TABLE), 400: 4, 403: 4, 404: 4, 422: 4, 429: 2}
 
-# These faults of a bad request come from the address, all others from the prompt.
-_WRONG_ADDRESS = (404, 407, 501)
-
 
 def fault_kind(status: int | None, words: str) -> FaultKind | None:
     """The fault in an HTTP status and its text; None if neither names a fault."""
@@ -106,7 +103,7 @@ def fault_in(
         return used_up
     # A CLI reports 408 after it has waited itself; a server sends it at once.
     kind = FaultKind.SILENT if status == 408 else fault_kind(status, text)
-    if kind is None or (kind is FaultKind.BAD_REQUEST and status not in _WRONG_ADDRESS):
+    if kind is None or (kind is FaultKind.BAD_REQUEST and status not in WRONG_ADDRESS):
         return None
     return ProviderFault(kind, text.strip()[:MESSAGE_CHARACTERS], status, retry_after_s)
 

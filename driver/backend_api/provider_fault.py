@@ -26,6 +26,7 @@ class FaultKind(StrEnum):
     SILENT = "silent"
     MALFORMED = "malformed"
     GIVEN_UP = "given_up"
+    DID_NOTHING = "did_nothing"
 
 
 # The same request may work later. For all other kinds another try only costs money or time.
@@ -50,8 +51,11 @@ LASTING = frozenset(
     }
 )
 
+# These faults of a bad request come from the address, all others from the prompt.
+WRONG_ADDRESS = (404, 407, 501)
+
 # Only time helps: the wave is parked, and a later run resumes it.
-PARKING = frozenset({FaultKind.USAGE_LIMIT, FaultKind.GIVEN_UP})
+PARKING = frozenset({FaultKind.USAGE_LIMIT, FaultKind.GIVEN_UP, FaultKind.DID_NOTHING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,13 @@ class ProviderFault:
     def transient(self) -> bool:
         """True if the same request may work a little later."""
         return self.kind in TRANSIENT
+
+    @property
+    def did_nothing(self) -> bool:
+        """True if no model worked, and the reason is probably the same for every item: unknown
+        words, or the wrong address."""
+        wrong_address = self.kind is FaultKind.BAD_REQUEST and self.status in WRONG_ADDRESS
+        return wrong_address or self.kind is FaultKind.DID_NOTHING
 
     @property
     def lasting(self) -> bool:

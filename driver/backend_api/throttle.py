@@ -213,14 +213,19 @@ class Throttle:
         cancelled: threading.Event,
         *,
         until: float | None = None,
+        may_repeat: Callable[[], bool] = lambda: True,
     ) -> T | None:
         """The first answer without a transient fault, or else the last answer.
 
         No try starts after `cancelled` is set, after `until` (seconds of the clock), or after the
-        provider is given up. None if there was no try.
+        provider is given up. No other try starts if `may_repeat` is false. None if there was no
+        try.
         """
         answer: T | None = None
-        for _ in range(self._retries + 1):
+        for number in range(self._retries + 1):
+            # Asked while this call has no pass, because the answer may take long.
+            if number and not may_repeat():
+                break
             started = self._enter(cancelled, until)
             self._report()
             if started is None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from driver.backend_api.driver import Usage, WorkerRequest, WorkerResult
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.backend_api.usage import total_of
+from driver.backend_api.usage import NOTHING_SPENT, total_of
 
-# A stalled agent has already taken long, so it is started only once more.
+# A stalled agent has already taken long, and a paid try money, so it is started only once more.
 _TRIES_WHEN_SILENT = 2
+_PAID_TRIES = 2
 
 
 class Tries:
@@ -21,6 +22,7 @@ class Tries:
         self._request = request
         self._begun = 0
         self._silent = 0
+        self._paid = 0
 
     @property
     def timeout_s(self) -> float | None:
@@ -38,6 +40,7 @@ class Tries:
 
     def add(self, result: WorkerResult) -> None:
         """End a try. Its answer replaces the last answer; the use of all tries is added up."""
+        self._paid += result.usage.known_tokens > 0 or result.usage.known_usd > 0
         if self.result is not None:
             result.usage = total_of((self.result.usage, result.usage))
         self.result = result
@@ -50,6 +53,20 @@ class Tries:
             if self._silent >= _TRIES_WHEN_SILENT:
                 return None
         return fault
+
+    def may_repeat(self) -> bool:
+        """True if another try may follow the last one. Its use is booked by the caller of the
+        dispatch, who may refuse."""
+        last, book = self.result, self._request.between_tries
+        if last is None or self._paid >= _PAID_TRIES:
+            return False
+        if book is None or last.usage == NOTHING_SPENT:
+            return True
+        refusal = book(last.usage)
+        last.usage = NOTHING_SPENT
+        if refusal:
+            last.error = f"{last.error}; not tried again: {refusal}"
+        return not refusal
 
 
 class TokenMeter:

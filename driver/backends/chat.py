@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from driver.backend_api.driver import (
     WORKER_RUNNING,
     AgentDriver,
     DriverCapabilities,
+    Usage,
     WorkerRequest,
     WorkerResult,
     WorkerStatus,
@@ -155,9 +157,21 @@ class CodexDriver(LocalDriver):
         if self._cancelled.is_set():
             result = not_run(worker_id, FAILURE_CANCELLED, "cancelled before it started")
         else:
-            result = self.answer(worker_id, tries.next_request())
+            result = self.answer(worker_id, self._metered(tries.next_request()))
         self._meter.add(result.usage)
         return result
+
+    def _metered(self, request: WorkerRequest) -> WorkerRequest:
+        """The request, whose booked use the meter counts as well."""
+        book = request.between_tries
+        if book is None:
+            return request
+
+        def metered(usage: Usage) -> str:
+            self._meter.add(usage)
+            return book(usage)
+
+        return replace(request, between_tries=metered)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Ask until a valid patch comes, then write all of it."""

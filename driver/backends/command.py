@@ -51,6 +51,7 @@ from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
 
 LAST_LINES = 5
+_NOT_FOUND = (126, 127)  # a shell's exit codes for a program that it could not start
 
 # Placeholders in a command for values of a dispatch.
 PROMPT_FILE = "{prompt_file}"
@@ -166,7 +167,11 @@ class CommandDriver(LocalDriver):
             usage, warning = read_usage(usage_file)
             text = finished.stdout.strip()
             text = f"{text}\nwarning: {warning}".strip() if warning else text
-            return Reply(text=text, usage=usage, fault=_used_up(finished))
+            told_nothing = usage.total_tokens == 0 and not usage.known_usd
+            worked = finished.exit_code not in _NOT_FOUND and not told_nothing
+            if finished.ending is not Ending.EXITED:  # the use so far is a lower bound
+                usage = with_least(Usage(), [usage])
+            return Reply(text=text, usage=usage, fault=_used_up(finished), worked=worked)
         with _opened(usage_file) as file:
             lines = iter(partial(file.readline, MAX_USAGE_BYTES), "")
             reply = self._read(printed_lines(finished), lines)

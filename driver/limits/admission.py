@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ UNAVAILABLE = "gate_unavailable"
 PARKED = "parked"
 REFUSED = "backend_refused"
 STOPPED_BY_USER = "stopped_by_user"
+# The cause may lie in the prompt of one item, but hardly in the prompts of two.
+_IDLE_ITEMS = 2
 
 
 class GateClosedError(StoppedByPolicyError):
@@ -63,6 +65,7 @@ _CURES = {
     FaultKind.BAD_KEY: "the backend's key or login is not accepted; log in or correct the key",
     FaultKind.UNKNOWN_MODEL: "the backend's server does not know the model; set [backend] model",
     FaultKind.NO_CREDIT: "the backend's account has no credit left; add some",
+    FaultKind.DID_NOTHING: "the backend's agents end at once and do nothing",
 }
 
 
@@ -88,6 +91,7 @@ class Admission:
     halt_grace_s: float = 5.0
     closed: GateClosedError | None = None
     fault: ProviderFault | None = None
+    _idle: set[str] = field(default_factory=set)
 
     def check(self) -> None:
         """Raise InterruptedWaveError or GateClosedError if no step may start. A halt also ends
@@ -129,7 +133,22 @@ class Admission:
     def met(self, fault: ProviderFault | None) -> None:
         """Record the end of a dispatch. A fault that every other dispatch would meet stops all
         later dispatches."""
-        if fault is not None and fault.lasting and self.fault is None:
+        if fault is not None and fault.lasting:
+            self._close_backend(fault)
+
+    def did_nothing(self, item: str, fault: ProviderFault) -> None:
+        """Record an agent that ended without a sign of work. If that happens to two items and no
+        agent works in between, it is the backend's fault, and all later dispatches are stopped."""
+        self._idle.add(item)
+        if len(self._idle) >= _IDLE_ITEMS:
+            self._close_backend(replace(fault, kind=FaultKind.DID_NOTHING))
+
+    def worked(self) -> None:
+        """Record an agent that worked, with any result."""
+        self._idle.clear()
+
+    def _close_backend(self, fault: ProviderFault) -> None:
+        if self.fault is None:
             self.fault = fault
             self._close(BackendClosedError(fault))
 

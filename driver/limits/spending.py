@@ -23,9 +23,10 @@ from driver.backend_api.driver import (
     WorkerResult,
 )
 from driver.backend_api.models import own_prices
+from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.pricing import price
 from driver.execution.process_identity import holder_name, is_gone, is_living
-from driver.limits.admission import CEILING, Admission
+from driver.limits.admission import CEILING, HALT, Admission, GateClosedError
 from state_store.api import StateAPI
 from state_store.database.spend import Purpose, Reserved
 from state_store.documents.errors import InputError, TidegateError
@@ -41,13 +42,29 @@ _UNMETERED = Usage()
 
 @dataclass
 class Dispatch:
-    """A dispatch with reserved room. `run` starts it. A dispatch that was not run costs nothing."""
+    """A dispatch with reserved room. `run` starts it. A dispatch that was not run costs nothing.
+
+    `started` is the start of its present try. The use of earlier tries is `booked`."""
 
     driver: AgentDriver
-    phase: str
+    purpose: Purpose
+    backend: Admission
     reserved: Reserved | None
+    started: float = field(default_factory=time.monotonic)
     begun: bool = False
     result: WorkerResult | None = None
+    booked: list[Usage] = field(default_factory=list)
+
+    @property
+    def phase(self) -> str:
+        """The phase of the dispatch."""
+        return self.purpose.phase
+
+    @property
+    def has_only_booked(self) -> bool:
+        """True if no try has cost anything since the last booking."""
+        nothing = self.result is not None and self.result.usage == NOTHING_SPENT
+        return bool(self.booked) and nothing
 
     def run(self, work: Callable[[], WorkerResult]) -> WorkerResult:
         """Run `work`, which may now spend, and return its result."""
@@ -96,14 +113,36 @@ class Spending:
         """
         purpose = Purpose(self.wave_id, item, number, phase, driver.name, _model(driver, model))
         self._counted_before.setdefault(_key(driver), _counter(driver))
-        reserved = self._reserve(purpose, backend or self.gates)
-        one = Dispatch(driver, phase, reserved)
-        started = time.monotonic()
+        gates = backend or self.gates
+        one = Dispatch(driver, purpose, gates, self._reserve(purpose, gates))
         self._open[id(one)] = one
         try:
             yield one
         finally:
-            self._end(one, time.monotonic() - started)
+            self._end(one)
+
+    def next_try(self, one: Dispatch, usage: Usage) -> None:
+        """Book the use of a try of a running dispatch, and reserve room for its next try.
+
+        Raises GateClosedError or InterruptedWaveError if no other try may start.
+        """
+        tried = WorkerResult("", usage=usage, failure=FAILURE_COULD_NOT_RUN)
+        with self._changed:
+            if id(one) not in self._open:
+                raise GateClosedError(HALT, "the wave no longer waits for this dispatch")
+            used = self._used(one, tried)
+            reserved, one.reserved = one.reserved, None
+            self.uses.append((one.phase, usage))
+            one.booked.append(usage)
+        self._settle(reserved, used)
+        self._tell()
+        self.check(one.backend)
+        again = self._reserve(one.purpose, one.backend)
+        with self._changed:
+            one.started, one.reserved = time.monotonic(), again
+            gone = id(one) not in self._open
+        if gone and self.budget and again:
+            self.budget.cancel(again)
 
     def check(self, backend: Admission | None = None) -> None:
         """Raise InterruptedWaveError or GateClosedError if no dispatch may start: after a signal or
@@ -188,24 +227,28 @@ class Spending:
         except InputError as error:
             raise self.gates.unavailable(error) from error
 
-    def _end(self, one: Dispatch, seconds: float) -> None:
+    def _end(self, one: Dispatch) -> None:
         with self._changed:
             if self._open.pop(id(one), None) is None:
                 return  # `give_up` has charged it
-            used = self._used(one, seconds) if one.begun else None
+            costs = one.begun and not one.has_only_booked
+            used = self._used(one, one.result) if costs else None
         if used is not None:
             self.uses.append((one.phase, one.result.usage if one.result else _UNMETERED))
             self._settle(one.reserved, used)
         elif self.budget and one.reserved:
             with suppress(TidegateError):  # the next run charges the reservation in full
                 self.budget.cancel(one.reserved)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Wake the dispatches that wait for room."""
         with self._changed:
             self._ended += 1
             self._changed.notify_all()
 
-    def _used(self, one: Dispatch, seconds: float) -> Used:
+    def _used(self, one: Dispatch, result: WorkerResult | None) -> Used:
         """The use to settle. The backend's token counter is a lower bound of an unknown use."""
-        result = one.result
         if result is None or result.failure == FAILURE_TIMED_OUT:
             verdict = charges.HUNG
         elif result.ok:
@@ -229,7 +272,7 @@ class Spending:
             usd=usage.cost_usd,
             least_tokens=max(ceilings.counted(usage.known_tokens) or 0, counted),
             least_usd=usage.least_usd,
-            seconds=seconds,
+            seconds=time.monotonic() - one.started,
             verdict=verdict,
             model=result.model if result else None,
         )

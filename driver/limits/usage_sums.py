@@ -5,10 +5,12 @@ A sum with unknown parts is a lower bound; without known parts it is None.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from driver.backend_api.driver import Usage
+from driver.backend_api.usage import with_least
 from driver.domain import phase_receipt
 from driver.domain.results import REPAIR, REVIEW, ItemOutcome
 
@@ -38,6 +40,8 @@ def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
     repair = sum_usage(usage for phase, usage in uses if phase == REPAIR)
     verify = sum_usage(usage for phase, usage in uses if phase == REVIEW)
     total = sum_usage([build, repair, verify])
+    known_usd = [usage.known_usd for _, usage in uses]
+    priced = any(usage.cost_usd is not None for _, usage in uses)
     return {
         "buildIn": build.input_tokens or 0,
         "buildOut": build.output_tokens or 0,
@@ -47,22 +51,23 @@ def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
         "verifyOut": verify.output_tokens or 0,
         "totalIn": total.input_tokens or 0,
         "totalOut": total.output_tokens or 0,
-        "total": _sum([usage.total_tokens for _, usage in uses]) or 0,
-        "costUsd": total.cost_usd,
+        "total": sum(usage.known_tokens for _, usage in uses),
+        "costUsd": math.fsum(known_usd) if priced or any(known_usd) else None,
         "unmetered": sum(usage.total_tokens is None for _, usage in uses),
         "unpriced": sum(usage.cost_usd is None for _, usage in uses),
     }
 
 
 def sum_usage(usages: Iterable[Usage]) -> Usage:
-    """The sum of the known numbers of each field; None if all are unknown."""
+    """The sum of the known numbers of each field; None if all are unknown, with a lower bound."""
     known = list(usages)
-    return Usage(
+    whole = Usage(
         _sum([usage.input_tokens for usage in known]),
         _sum([usage.output_tokens for usage in known]),
         _sum([usage.cost_usd for usage in known]),
         _sum([usage.undivided_tokens for usage in known]),
     )
+    return with_least(whole, known)
 
 
 def _sum(values: Sequence[Any]) -> Any:

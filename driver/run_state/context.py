@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -147,7 +148,8 @@ class ItemRun:
 
     `attempts`, `reviews` and `phases` grow while the item runs, and are read as well when the wave
     is stopped in the middle of it; `started` are phase and number of the agent that was asked last,
-    reviewers left out. `workspace` may be asked for only while `in_workspace` is open.
+    reviewers left out. `at_limit` counts, by role, the agents that a limit ended. `workspace` may
+    be asked for only while `in_workspace` is open.
     """
 
     planned: Planned
@@ -157,6 +159,7 @@ class ItemRun:
     phases: list[PhaseReceipt] = field(default_factory=list)
 
     started: tuple[str, int] | None = None
+    at_limit: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.slug = self.planned.slug

@@ -14,7 +14,7 @@ from typing import Any
 from driver.backlog.publication_status import KEY, Shipped, note_of
 from driver.backlog.retry_policy import RetryPolicy, after_try, no_wait, opened
 from driver.backlog.tracker import Edit
-from driver.domain.results import Verdict
+from driver.domain.results import REPAIRABLE, Verdict
 from driver.scheduler.backlog import Backlog
 from driver.scheduler.report import WaveResults
 from driver.terminal.safe_text import with_note, without_remedy
@@ -77,7 +77,7 @@ def edits_for(results: WaveResults, terms: Terms) -> dict[str, Edit]:
             reason = without_remedy(why) if why else None
             edits[item_id] = partial(
                 after_try,
-                verdict=record.get("verdict"),
+                verdict=_verdict_that_counts(record),
                 why=reason,
                 policy=terms.policy,
                 now=terms.now,
@@ -86,6 +86,16 @@ def edits_for(results: WaveResults, terms: Terms) -> dict[str, Edit]:
         else:
             edits[item_id] = opened
     return edits
+
+
+def _verdict_that_counts(record: Mapping[str, Any]) -> object:
+    """The verdict that decides the cost of a try: of failed work that a ceiling kept from its
+    repair, that of the work, because it was paid for."""
+    verdict, attempts = record.get("verdict"), record.get("attempts")
+    if verdict != Verdict.OVER_BUDGET or not isinstance(attempts, list) or not attempts:
+        return verdict
+    last = attempts[-1].get("verdict")
+    return last if last in REPAIRABLE else verdict
 
 
 def _in_progress(terms: Terms, slug: str, item: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ FAULTS: dict[FaultKind | None, dict[str, object]] = {
     FaultKind.OVERLOADED: {"api_error_status": 529, "result": "Overloaded"},
     FaultKind.RATE_LIMITED: {"api_error_status": 429, "result": "Too many requests"},
 }
+ANSWER = {"type": "assistant", "message": {"id": "m", "usage": {"input_tokens": 11}}}
 INIT = {"type": "system", "subtype": "init", "model": "claude-haiku-4-5", "permissionMode": "x"}
 
 
@@ -144,10 +145,37 @@ class TestClaudeCodeDriver(ProgramDriverContract, FaultContract):
     def test_no_result_line_is_a_failure_whatever_the_exit_code(
         self, place: Place, code: int
     ) -> None:
-        program = speaking(place, Plan(), [INIT], code)
+        program = speaking(place, Plan(), [INIT, ANSWER], code)
         result = ClaudeCodeDriver(program=program, environ=PARENT).dispatch_worker(place.request())
-        assert (result.ok, result.failure, result.usage) == (False, FAILURE_AGENT, Usage())
+        assert (result.ok, result.failure) == (False, FAILURE_AGENT)
+        assert result.usage == Usage(least_tokens=11)
         assert "without a result" in (result.error or "")
+
+    @pytest.mark.parametrize(
+        "ending",
+        [
+            (),
+            ({"is_error": True, "total_cost_usd": 0, "result": "words that nobody knows"},),
+            ({"is_error": True, "total_cost_usd": None, "modelUsage": {}, "result": "unheard of"},),
+            (
+                {
+                    "is_error": True,
+                    "usage": {"input_tokens": 0, "output_tokens": 0},
+                    "errors": ["x"],
+                },
+            ),
+        ],
+    )
+    def test_a_session_without_any_answer_could_not_run_whatever_its_words(
+        self, place: Place, ending: tuple[dict[str, object], ...]
+    ) -> None:
+        said = {"type": "assistant", "message": {"model": "<synthetic>", "usage": {}}}
+        lines = [INIT, said, *({"type": "result", **one} for one in ending)]
+        program = speaking(place, Plan(), lines, 1)
+        result = ClaudeCodeDriver(program=program, environ=PARENT).dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
+        assert result.fault is not None
+        assert result.fault.did_nothing
 
     def test_a_program_that_never_began_a_session_could_not_run(self, place: Place) -> None:
         program = speaking(place, Plan(), ["error: unknown option '--tools'"], 1)

@@ -168,7 +168,9 @@ class TestCodexCliDriver(ProgramDriverContract, FaultContract):
     def test_a_program_that_never_began_a_session_could_not_run(self, place: Place) -> None:
         program = speaking(place, Plan(), [], 2, "error: unexpected argument '--json'")
         result = CodexCliDriver(program=program, environ=PARENT).dispatch_worker(place.request())
-        assert (result.failure, result.fault) == (FAILURE_COULD_NOT_RUN, None)
+        assert result.failure == FAILURE_COULD_NOT_RUN
+        assert result.fault is not None
+        assert result.fault.did_nothing
         assert "unexpected argument" in (result.error or "")
 
     @pytest.mark.parametrize("code", [0, 1])

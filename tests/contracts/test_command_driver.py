@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -199,6 +200,33 @@ class TestCommandDriver(ProgramDriverContract):
         with pytest.raises(InputError, match=r"--analytics-log \{usage_file\}"):
             CommandDriver(["aider", "{owned_files}"], output="aider")
 
+    @pytest.mark.parametrize("code", [126, 127])
+    def test_a_program_that_its_shell_cannot_start_did_nothing(
+        self, place: Place, code: int
+    ) -> None:
+        command = place.program(Plan(), OPENCODE, lines=[], exit=code)
+        result = CommandDriver(command, environ=PARENT).dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
+        assert result.fault is not None
+        assert result.fault.did_nothing
+
+    @pytest.mark.parametrize(
+        ("told", "failure"),
+        [
+            ({"input_tokens": 0, "output_tokens": 0, "cost_usd": 0}, FAILURE_COULD_NOT_RUN),
+            ({"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.5}, FAILURE_AGENT),
+            ({"input_tokens": 5, "output_tokens": 0}, FAILURE_AGENT),
+            ({}, FAILURE_AGENT),  # unknown use is not zero
+        ],
+    )
+    def test_a_program_that_tells_of_no_use_did_nothing(
+        self, place: Place, told: dict[str, float], failure: str
+    ) -> None:
+        speech = "Path(os.environ['TIDEGATE_USAGE_FILE']).write_text(plan['told'])\nsys.exit(1)\n"
+        command = place.program(Plan(), speech, told=json.dumps(told))
+        result = CommandDriver(command, environ=PARENT).dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, failure)
+
 
 OPENCODE = """
 for line in plan["lines"]:
@@ -219,8 +247,13 @@ def opencode_lines(plan: Plan) -> list[str]:
     used = plan.usage or Usage(0, 0, 0.0)
     tokens = {"input": used.input_tokens, "output": used.output_tokens, "reasoning": 0}
     part = {"tokens": {**tokens, "cache": {"read": 0, "write": 0}}, "cost": used.cost_usd}
-    last = failed(400, "it went wrong") if plan.fails else {"type": "step_finish", "part": part}
-    return [json.dumps({"type": "step_start", "part": {}}), json.dumps(last)]
+    events: list[dict[str, Any]] = [
+        {"type": "step_start", "part": {}},
+        {"type": "step_finish", "part": part},
+    ]
+    if plan.fails:
+        events.append(failed(400, "it went wrong"))
+    return [json.dumps(event) for event in events]
 
 
 def failed(status: int, message: str) -> dict[str, object]:
@@ -248,12 +281,18 @@ class TestCommandDriverThatReadsOpencode(ProgramDriverContract, FaultContract):
         assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
         assert "database is locked" in (result.error or "")
 
-    def test_exit_code_0_without_an_answer_of_its_model_is_a_failure(self, place: Place) -> None:
-        lines = [json.dumps({"type": "step_start", "part": {}})]
+    @pytest.mark.parametrize("last", [{"type": "step_start"}, {"type": "error", "error": {}}])
+    def test_no_answer_of_its_model_is_no_work_whatever_the_exit_code(
+        self, place: Place, last: dict[str, Any]
+    ) -> None:
+        lines = [json.dumps({"type": "step_start", "part": {}}), json.dumps(last)]
         command = place.program(Plan(), OPENCODE, lines=lines, exit=0)
         driver = CommandDriver(command, environ=PARENT, output="opencode")
         result = driver.dispatch_worker(place.request())
-        assert (result.ok, result.failure, result.usage) == (False, FAILURE_AGENT, Usage())
+        assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
+        assert result.fault is not None
+        assert result.fault.did_nothing
+        assert result.usage == Usage()  # a request may have been billed
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
     def test_a_pipe_in_place_of_the_usage_file_does_not_hang_the_reader(self, place: Place) -> None:

@@ -301,15 +301,43 @@ def test_tokens_are_summed_over_models_and_the_busiest_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "result",
+    ("result", "known"),
     [
-        {},
-        {"modelUsage": None},
-        {"modelUsage": {"m": {"inputTokens": -5, "outputTokens": 9}}, "total_cost_usd": 1.0},
-        {"modelUsage": {"m": {"inputTokens": True, "outputTokens": 9}}, "total_cost_usd": 1.0},
-        {"modelUsage": {"m": {"inputTokens": 5, "outputTokens": 9}}, "total_cost_usd": "1"},
-        {"modelUsage": {"m": "many"}, "total_cost_usd": 1.0, "is_error": False},
+        ({}, Usage()),
+        ({"modelUsage": None}, Usage()),
+        ({"modelUsage": {"m": {"inputTokens": -5, "outputTokens": 9}}}, Usage(None, 9)),
+        ({"modelUsage": {"m": {"inputTokens": True, "outputTokens": 9}}}, Usage(None, 9)),
+        ({"modelUsage": {"m": {"inputTokens": -5}}, "total_cost_usd": 1.0}, Usage(cost_usd=1.0)),
+        ({"modelUsage": {"m": {"inputTokens": 5, "outputTokens": 9}}}, Usage(5, 9)),
+        (
+            {"modelUsage": {"m": {"inputTokens": 5, "outputTokens": 9}}, "total_cost_usd": "1"},
+            Usage(5, 9),
+        ),
+        (
+            {"modelUsage": {"m": {"outputTokens": 9, "costUSD": 0.5}}, "total_cost_usd": None},
+            Usage(None, 9, 0.5),
+        ),
+        (
+            {"modelUsage": {"m": "many"}, "total_cost_usd": 1.0, "is_error": False},
+            Usage(cost_usd=1.0),
+        ),
     ],
 )
-def test_numbers_that_cannot_be_are_unknown_use(result: dict[str, Any]) -> None:
-    assert usage_of(result) == Usage()
+def test_a_number_that_cannot_be_is_unknown_and_the_others_count(
+    result: dict[str, Any], known: Usage
+) -> None:
+    assert usage_of(result) == known
+
+
+@pytest.mark.parametrize("is_error", [True, False])
+def test_cost_and_use_count_without_a_table_of_models(is_error: bool) -> None:
+    use = {
+        "input_tokens": 100,
+        "cache_read_input_tokens": 20,
+        "cache_creation_input_tokens": 3,
+        "output_tokens": 7,
+    }
+    result = {"is_error": is_error, "total_cost_usd": 42, "usage": use}
+    assert usage_of(result) == Usage(123, 7, 42.0)
+    assert usage_of({"is_error": is_error, "total_cost_usd": 42}) == Usage(cost_usd=42.0)
+    assert usage_of({"is_error": is_error, "usage": {"output_tokens": 7}}) == Usage(None, 7)

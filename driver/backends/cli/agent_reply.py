@@ -16,6 +16,7 @@ from driver.backend_api.driver import (
     Usage,
     WorkerResult,
 )
+from driver.backend_api.fault_words import MESSAGE_CHARACTERS
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT, total_of, with_least
 from driver.backends.cli.endings import broken_off, tail
@@ -28,7 +29,8 @@ class Reply:
 
     `started` is False if no session began, `finished` is False if the output breaks off. `error` is
     the reason for a missing answer, or "". `status` is the HTTP status of the error, `fault` the
-    provider's fault. `cached_tokens` are a part of the input.
+    provider's fault. `cached_tokens` are a part of the input. `worked` is False without any sign
+    that a model has answered. `limit` is the setting whose limit ended the session.
     """
 
     started: bool = True
@@ -41,6 +43,8 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
     cached_tokens: int = 0
     structured: dict[str, Any] | None = None
+    worked: bool = True
+    limit: str = ""
 
     @property
     def failure(self) -> str:
@@ -57,14 +61,17 @@ class UsageSum:
     def __init__(self) -> None:
         self._uses: list[Usage] = []
 
-    def add(self, taken: int | None, given: int | None, cost: float | None = None) -> None:
-        """Count one answer: tokens in and out, and USD."""
+    def add(
+        self,
+        taken: int | None,
+        given: int | None,
+        cost: float | None = None,
+        total: int | None = None,
+    ) -> None:
+        """Count one answer: tokens in and out, USD, and a total that is not divided."""
         # The programs print zeros if a server reports no use. No model is free, so a cost of zero
         # means an unknown price.
-        if taken and given and given > 0:
-            self._uses.append(Usage(taken, given, cost or None))
-        else:
-            self._uses.append(Usage(least_usd=cost or 0.0))
+        self._uses.append(Usage(taken or None, given or None, cost or None, total or None))
 
     @property
     def answers(self) -> int:
@@ -86,9 +93,15 @@ def result_of(worker_id: str, finished: Finished, reply: Reply, program: str) ->
     """The result of a run. Messages call the program `program`."""
     failure, error = broken_off(finished) or _judged(finished, reply, program)
     never_ran = finished.ending is Ending.COULD_NOT_START
-    fault = reply.fault if finished.ending is Ending.EXITED else None
+    fault, limit = (reply.fault, reply.limit) if finished.ending is Ending.EXITED else (None, "")
     if finished.ending is Ending.SILENT:  # perhaps the provider did not answer
-        fault = ProviderFault(FaultKind.SILENT, error)
+        fault, limit = ProviderFault(FaultKind.SILENT, error), "[backend] stall_s"
+    ended_itself = finished.ending in (Ending.EXITED, Ending.COULD_NOT_START)
+    if failure and ended_itself and fault is None and _did_nothing(reply):
+        failure, error = FAILURE_COULD_NOT_RUN, f"it did nothing: {error}"
+        # A status says that the server refused the request, perhaps for the prompt of this item.
+        kind = FaultKind.BAD_REQUEST if reply.status else FaultKind.DID_NOTHING
+        fault = ProviderFault(kind, error[:MESSAGE_CHARACTERS], reply.status)
     return WorkerResult(
         worker_id,
         ok=failure == FAILURE_NONE,
@@ -99,7 +112,14 @@ def result_of(worker_id: str, finished: Finished, reply: Reply, program: str) ->
         model=reply.model,
         failure=failure,
         fault=fault,
+        limit=limit,
     )
+
+
+def _did_nothing(reply: Reply) -> bool:
+    """True for a session without tokens, cost and answer, whatever its words are."""
+    worked = reply.started and reply.worked
+    return not (worked or reply.usage.known_tokens or reply.usage.known_usd)
 
 
 def _judged(finished: Finished, reply: Reply, program: str) -> tuple[str, str]:

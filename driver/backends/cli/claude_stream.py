@@ -5,6 +5,7 @@ Judges the result line. Ignores the exit code and the end of the process.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +15,7 @@ from driver.backend_api.driver import Usage
 from driver.backend_api.fault_words import fault_in
 from driver.backend_api.json_parts import amount_at, count_at, mapping_at, text_at
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.backend_api.usage import NOTHING_SPENT, amount, count
+from driver.backend_api.usage import NOTHING_SPENT, count
 from driver.backend_api.usage_limits import is_nothing_but_used_up
 from driver.backends.cli.agent_reply import Reply
 from driver.backends.cli.json_output import objects_in
@@ -42,7 +43,7 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
     last: Event | None = None
     retry: Event = {}
     limit: Event = {}
-    answers: dict[str, int] = {}
+    answers, worked = dict[str, int](), False
     for event in objects_in(lines):
         match event.get("type"), event.get("subtype"):
             case "system", "init":
@@ -59,35 +60,64 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
                 use, answer = mapping_at(message, "usage"), text_at(message, "id")
                 tokens = sum(count_at(use, key) or 0 for key in _MESSAGE_KEYS)
                 answers[answer] = max(tokens, answers.get(answer, 0))
+                # The CLI itself writes its error messages as answers of this model.
+                worked = worked or text_at(message, "model") != "<synthetic>"
     model = text_at(first or {}, "model") or None
-    least = Usage(least_tokens=sum(answers.values()))
+    streamed = sum(answers.values())
     if last is not None:
         reply = _judge(last, model, _fault(last, retry, limit, now))
-        return replace(reply, usage=least) if reply.usage == Usage() else reply
-    error = "claude ended without a result"
-    return Reply(first is not None, finished=False, error=error, model=model, usage=least)
+        if reply.usage.total_tokens is None:
+            least = max(streamed, reply.usage.known_tokens)
+            reply = replace(reply, usage=replace(reply.usage, least_tokens=least))
+        return replace(reply, worked=worked)
+    return Reply(
+        first is not None,
+        finished=False,
+        error="claude ended without a result",
+        model=model,
+        usage=Usage(least_tokens=streamed),
+        worked=worked,
+    )
 
 
 def usage_of(result: Event) -> Usage:
-    """Tokens summed over `modelUsage`, and the cost that the CLI reports.
+    """Tokens summed over `modelUsage`, else those of `usage`, and the cost that the CLI reports.
 
-    Cache reads and cache writes count as input tokens. If all numbers are zero, the server reported
-    no usage, so it is unknown, unless the request was refused before a model answered.
+    Each number counts, even if another one is missing or not credible. Cache reads and cache writes
+    count as input tokens. If all numbers are zero, the server reported no usage, so it is unknown,
+    unless the request was refused before a model answered.
     """
-    models = [use for use in mapping_at(result, "modelUsage").values() if isinstance(use, Mapping)]
-    try:
-        tokens_in = sum(count(use, key) or 0 for use in models for key in _INPUT_KEYS)
-        tokens_out = sum(count(use, "outputTokens") or 0 for use in models)
-        cost = amount(result, "total_cost_usd")
-    except ValueError:
-        return Usage()
-    if tokens_in + tokens_out > 0:
-        return Usage(tokens_in, tokens_out, cost)
+    uses = [use for use in mapping_at(result, "modelUsage").values() if isinstance(use, Mapping)]
+    names, written = _INPUT_KEYS, "outputTokens"
+    if not uses:
+        uses, names, written = [mapping_at(result, "usage")], _MESSAGE_KEYS[:-1], _MESSAGE_KEYS[-1]
+    taken = _total((use, name) for use in uses for name in names)
+    given = _total((use, written) for use in uses)
+    cost = amount_at(result, "total_cost_usd")
+    if cost is None:
+        parts = [amount_at(use, "costUSD") for use in uses]
+        cost = None if None in parts else math.fsum(part or 0.0 for part in parts) or None
+    if taken or given:
+        return Usage(taken or None, given, cost)
+    if cost:
+        return Usage(cost_usd=cost)
     if mapping_at(result, "modelUsage") or result.get("is_error") is False:
         return Usage()
     turned_down = isinstance(result.get("api_error_status"), int)
     logged_out = "not logged in" in _message(result).lower()
     return NOTHING_SPENT if turned_down or logged_out else Usage()
+
+
+def _total(numbers: Iterable[tuple[Event, str]]) -> int | None:
+    """The sum of the numbers that are there; None without one, or if one is not credible."""
+    found = []
+    for use, name in numbers:
+        try:
+            found.append(count(use, name))
+        except ValueError:
+            return None
+    known = [one for one in found if one is not None]
+    return sum(known) if known else None
 
 
 def _judge(result: Event, model: str | None, fault: ProviderFault | None) -> Reply:
@@ -96,11 +126,15 @@ def _judge(result: Event, model: str | None, fault: ProviderFault | None) -> Rep
     error = (text or "an error without words")[:ERROR_CHARACTERS] if failed else ""
     uses = mapping_at(result, "modelUsage")
     written = {name: count_at(mapping_at(uses, name), "outputTokens") or 0 for name in uses}
+    status = result.get("api_error_status")
+    at_max_turns = text_at(result, "subtype") == "error_max_turns"
     return Reply(
         error=error,
         fault=fault,
         text="\n".join(filter(None, (text, _denials(result)))),
         model=max(written, key=written.__getitem__, default="") or model,
+        status=status if isinstance(status, int) else None,
+        limit="[backend] max_turns" if at_max_turns else "",
         usage=usage_of(result),
         structured=structured if isinstance(structured, dict) else None,
     )

@@ -29,8 +29,7 @@ def read_events(lines: Iterable[str], now: datetime) -> Reply:
     `now`, with its zone, is the time of reading. Without the end of a turn the run failed and its
     use is unknown.
     """
-    started, worked, ended = False, False, ""
-    error = text = ""
+    started, worked, ended, error, text = False, False, "", "", ""
     sums, cached = UsageSum(), 0
     for event in objects_in(lines):
         match event.get("type"):
@@ -66,6 +65,7 @@ def read_events(lines: Iterable[str], now: datetime) -> Reply:
         error=(words or "codex ended without finishing its turn")[:ERROR_CHARACTERS],
         fault=fault,
         text=text,
+        worked=worked or sums.answers > 0,
         usage=NOTHING_SPENT if turned_down and not worked and not sums.answers else sums.least,
     )
 

@@ -153,7 +153,13 @@ class LocalDriver(AgentDriver):
             return result
 
         try:
-            self._throttle.call(once, tries.fault_to_wait_for, self._cancelled, until=until)
+            self._throttle.call(
+                once,
+                tries.fault_to_wait_for,
+                self._cancelled,
+                until=until,
+                may_repeat=tries.may_repeat,
+            )
         finally:
             del self._ends[worker_id]
         if tries.result is not None:

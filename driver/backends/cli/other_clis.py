@@ -42,7 +42,13 @@ def read_opencode(lines: Lines, usage_lines: Lines = ()) -> Reply:
                 failed = mapping_at(event, "error")
     text = "\n".join(texts)
     if failed is None:
-        return Reply(started, sums.answers > 0, text=text, usage=sums.usage)
+        return Reply(
+            started,
+            sums.answers > 0,
+            text=text,
+            usage=sums.usage,
+            worked=bool(sums.answers or texts),
+        )
     data = mapping_at(failed, "data")
     error = text_at(data, "message") or text_at(failed, "name") or "an error without words"
     return _failed(sums, text, error, data.get("statusCode"))
@@ -64,11 +70,13 @@ def read_gemini(lines: Lines, usage_lines: Lines = ()) -> Reply:
             result = event
     text = "".join(texts)
     if result is None:
-        return Reply(started, finished=False, text=text)
+        return Reply(started, finished=False, text=text, worked=bool(text))
     stats = mapping_at(result, "stats")
     taken, total = count_at(stats, "input_tokens"), count_at(stats, "total_tokens")
-    if total:
-        sums.add(taken, None if taken is None else total - taken)
+    if total and taken is None:
+        sums.add(None, None, total=total)
+    elif total and taken and total >= taken:
+        sums.add(taken, total - taken)
     if result.get("status") == "success":
         return Reply(text=text, usage=sums.usage)
     error = text_at(mapping_at(result, "error"), "message") or "an error without words"
@@ -113,9 +121,9 @@ def read_aider(lines: Lines, usage_lines: Lines = ()) -> Reply:
     found = list(_AIDER_ERROR.finditer(text)) if unanswered else []
     if found:
         error = " ".join(text[found[-1].start() :].split())  # it was wrapped for a terminal
-        return _failed(sums, text, error, _OF_AIDER.get(found[-1][1]))
+        return _failed(sums, "", error, _OF_AIDER.get(found[-1][1]))
     finished = requests > 0 and not unanswered
-    return Reply(requests > 0, finished, text=text, usage=sums.usage)
+    return Reply(requests > 0, finished, text=text, usage=sums.usage, worked=bool(sums.answers))
 
 
 READERS: Mapping[str, Reader] = {
@@ -132,7 +140,8 @@ def _failed(sums: UsageSum, text: str, error: str, code: object) -> Reply:
     # A refused request cost nothing. A request without a status may have been billed.
     turned_down = sums.usage if sums.answers else NOTHING_SPENT
     usage = sums.least if status is None else turned_down
-    return Reply(error=error, status=status, text=text, usage=usage)
+    worked = bool(sums.answers or text)
+    return Reply(error=error, status=status, text=text, usage=usage, worked=worked)
 
 
 def _sum(*counts: int | None) -> int | None:

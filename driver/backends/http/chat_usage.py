@@ -12,7 +12,7 @@ from typing import Any
 from driver.backend_api.driver import Usage
 from driver.backend_api.json_parts import amount_at, count_at, mapping_at
 from driver.backend_api.models import Price, cost_of
-from driver.backend_api.usage import count, total_of, with_least
+from driver.backend_api.usage import count, total_of
 from driver.backends.http.chat_answer import says_something
 
 MISSING = "missing"
@@ -30,43 +30,53 @@ class Bill:
 
     def add(self, document: Mapping[str, Any]) -> None:
         """Count one answer, even if it was unusable."""
-        use = read_use(document, self.model, self.prices)
-        if isinstance(use, str):
-            self.trouble = self.trouble or use
-        else:
-            self._uses.append(use)
+        use, trouble = read_use(document, self.model, self.prices)
+        self.trouble = self.trouble or trouble
+        self._uses.append(use)
 
     def add_unknown(self) -> None:
         """Count a request without an answer, for which a model may have worked."""
         self.trouble = self.trouble or MISSING
+        self._uses.append(Usage())
 
     @property
     def usage(self) -> Usage:
-        """The sum; unknown with a lower bound if one part is unknown."""
-        return with_least(Usage(), self._uses) if self.trouble else total_of(self._uses)
+        """The sum of what is not booked yet. Numbers that one answer does not tell are unknown in
+        the sum, with a lower bound."""
+        return total_of(self._uses)
+
+    def book(self) -> Usage:
+        """Return the usage so far, which does not count any more."""
+        usage, self._uses = self.usage, []
+        return usage
 
 
-def read_use(document: Mapping[str, Any], model: str, prices: Mapping[str, Price]) -> Usage | str:
-    """The use in an answer, or MISSING or MALFORMED.
+def read_use(
+    document: Mapping[str, Any], model: str, prices: Mapping[str, Price]
+) -> tuple[Usage, str]:
+    """The use in an answer, and MISSING or MALFORMED if it is not complete, else "".
 
-    Zeros in a real answer were invented by a proxy, and count as malformed.
+    Each number counts, even if another one is missing or malformed. Zeros in a real answer were
+    invented by a proxy, and count as malformed.
     """
     usage = document.get("usage")
     if not isinstance(usage, dict):
-        return MISSING if usage is None else MALFORMED
-    try:
-        counts = [count(usage, f"{kind}_tokens") for kind in ("prompt", "completion", "total")]
-    except ValueError:
-        return MALFORMED
-    entered, left, total = counts
-    known = [one for one in counts if one is not None]
-    if not known or (total is None and len(known) < 2):
-        return MISSING
-    if 0 in known and says_something(document):
-        return MALFORMED
+        return Usage(), MISSING if usage is None else MALFORMED
+    trouble, counts = "", list[int | None]()
+    for kind in ("prompt", "completion", "total"):
+        try:
+            counts.append(count(usage, f"{kind}_tokens"))
+        except ValueError:
+            counts.append(None)
+            trouble = MALFORMED
     cost = amount_at(usage, "cost")
+    if 0 in counts and says_something(document):
+        counts = [counts[0] or None, counts[1] or None, None]
+        cost, trouble = cost or None, MALFORMED
+    entered, left, total = counts
     if entered is None or left is None:
-        return Usage(undivided_tokens=total, cost_usd=cost)
+        known = Usage(entered, left, cost, undivided_tokens=total)
+        return known, trouble if trouble or total is not None else MISSING
     # Some servers count thoughts only in the total.
     left = max(left, (total or 0) - entered)
     if cost is None:
@@ -79,4 +89,4 @@ def read_use(document: Mapping[str, Any], model: str, prices: Mapping[str, Price
         cached = next((one for one in found if one is not None), 0)
         use = Usage(entered, left)
         cost = cost_of(model, use, prices, cached_tokens=cached, one_request=True)
-    return Usage(entered, left, cost)
+    return Usage(entered, left, cost), trouble

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +26,7 @@ from driver.backend_api.json_parts import count_at, mapping_at
 from driver.backend_api.models import Price
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.throttle import Throttle
+from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.http.chat_answer import Unusable, answer_text, read_answer
 from driver.backends.http.chat_usage import Bill
 from driver.backends.http.exchange import CancelledRequestError, Watch
@@ -101,21 +102,22 @@ class Dialogue:
         self._until, self._heard = until, heard
         self._messages: list[Message] = opening(request.prompt, shown, request.result_schema)
         self._limit: int | None = None
+        self._stopped = ""
         self._silent = 0
 
     def run(self) -> Work:
         """Ask until a usable answer comes or retrying cannot help."""
         reason, tries, opened = "", self._channel.max_retries + 1, len(self._messages)
         for _ in range(tries):
-            notes = self._messages[opened:]
-            if sum(len(one["content"].encode()) for one in notes) > _NOTES_BYTES:
-                text = f"budget_exceeded_on_retry: too many malformed answers, the last: {reason}"
-                return Work(failure=FAILURE_AGENT, error=text)
+            if reason and (why := self._reason_to_end(reason, self._messages[opened:])):
+                return Work(failure=FAILURE_AGENT, error=why)
             reply = self._ask()
             if isinstance(reply, TransportError):
                 if isinstance(reply, CancelledRequestError) or self._channel.cancelled.is_set():
                     return Work(failure=FAILURE_CANCELLED, error="the request was cancelled")
-                return Work(failure=FAILURE_COULD_NOT_RUN, error=str(reply), fault=reply.fault)
+                stopped = f"; not tried again: {self._stopped}" if self._stopped else ""
+                error = f"{reply}{stopped}"
+                return Work(failure=FAILURE_COULD_NOT_RUN, error=error, fault=reply.fault)
             work = self._understood(reply)
             if not isinstance(work, Unusable):
                 return work
@@ -128,6 +130,12 @@ class Dialogue:
             self._messages += nudge(reason)
         text = f"structured output validation failed after {tries} attempts: {reason}"
         return Work(failure=FAILURE_AGENT, error=text)
+
+    def _reason_to_end(self, reason: str, notes: Sequence[Message]) -> str:
+        """The reason not to ask again after an answer that is unusable for `reason`, or ""."""
+        if sum(len(one["content"].encode()) for one in notes) > _NOTES_BYTES:
+            return f"budget_exceeded_on_retry: too many malformed answers, the last: {reason}"
+        return "" if self._may_repeat() else f"{reason}; not asked again: {self._stopped}"
 
     @property
     def _schema(self) -> tuple[str, Mapping[str, Any]]:
@@ -143,6 +151,7 @@ class Dialogue:
                 self._to_wait_for,
                 self._channel.cancelled,
                 until=self._until,
+                may_repeat=self._may_repeat,
             )
             if reply is None:
                 text = "the provider stayed unavailable for the whole time of this dispatch"
@@ -170,6 +179,13 @@ class Dialogue:
         self._note(request=body, answer=document)
         self.bill.add(document)
         return document
+
+    def _may_repeat(self) -> bool:
+        """True if another request may follow. What was paid so far is booked first."""
+        book = self._request.between_tries
+        if book is not None and self.bill.usage != NOTHING_SPENT:
+            self._stopped = book(self.bill.book())
+        return not self._stopped
 
     def _to_wait_for(self, reply: Document | TransportError) -> ProviderFault | None:
         # Silence has already taken long, so a dispatch retries it only once.
