@@ -13,8 +13,9 @@ class Shipment:
 
     `commits` holds (slug, commit) of all shipped items, `trees` (slug, its tree). `error` is a word
     of the report's vocabulary and `detail` its sentence. With an error, no item of this repository
-    counts as shipped. `push_error` is the kind of a refused push (`push_result.PushResult`). `kept`
-    is the commit that `branch` then has in this repository only. `evicted` items were verified
+    counts as shipped. `push_error` is the kind of a refused push (`push_result.PushResult`), and
+    `refusal` has all words of the remote. `kept` is the commit that `branch` then has in this
+    repository only. `evicted` items were verified
     alone, but not in the batch. `batch_runs` holds (slug, test runs in the batch). `onto` is the
     parent commit of the batch. `integration` are all test runs on trees of several items,
     `integration_runs` the number of these trees.
@@ -36,6 +37,7 @@ class Shipment:
     integration: tuple[TestRun, ...] = ()
     integration_runs: int = 0
     push_error: str | None = None
+    refusal: str = ""
     trees: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -12,6 +12,7 @@ MOVED, UNFENCED = "fence_moved", "unfenced"
 ADVANCED, PROTECTED, HOOK = "advanced", "protected", "hook"
 NO_RIGHTS, GONE, UNREACHABLE = "no_rights", "gone", "unreachable"
 UNVERIFIED, INTERRUPTED, FAILED = "unverified", "interrupted", "failed"
+_MAX_WORDS = 32_768
 ANSWERED = (ADVANCED, PROTECTED, HOOK, FAILED)
 
 # The first match counts. A server's rules come before its hooks, because hosts report their rules
@@ -46,6 +47,7 @@ class PushResult:
     `kind`: "advanced" (the branch has moved), "protected" (by the remote's rules), "hook" (refused
     by a remote hook), "no_rights" (log-in or rights), "gone" (no repository there), "unreachable",
     "unverified" (sent, but not found on the remote), "interrupted" (it may have arrived), "failed".
+    `words` are all words of git and the remote about a refusal.
     A fenced push can also be MOVED (another run shipped: nothing was published) or UNFENCED (no
     fence on this remote; after a success only the branch was pushed).
     """
@@ -53,6 +55,7 @@ class PushResult:
     ok: bool
     reason: str = ""
     kind: str = ""
+    words: str = ""
 
 
 def failure_of(branch: str, done: Captured) -> PushResult:
@@ -62,10 +65,13 @@ def failure_of(branch: str, done: Captured) -> PushResult:
     # In an atomic push only the ref that caused the failure has the reason.
     others = (why for why in refused.values() if "atomic" not in why)
     status = next(others, mine) if mine is None or "atomic" in mine else mine
-    words = last_words(redacted(text(done.stderr)))
+    told = redacted(text(done.stderr))
+    words = last_words(told)
     words = f"{status}: {words}" if status else words
     kind = push_word(words, answered=status is not None)
-    return PushResult(False, f"{_HOW[kind].format(branch=branch)}: {words}", kind)
+    return PushResult(
+        False, f"{_HOW[kind].format(branch=branch)}: {words}", kind, told[-_MAX_WORDS:]
+    )
 
 
 def push_word(message: str, *, answered: bool) -> str:

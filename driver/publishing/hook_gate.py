@@ -68,8 +68,10 @@ class Allowed:
 class AskedHooks:
     """The hooks for one shipment. No hook is run twice for the same commit."""
 
-    def __init__(self, context: CloneContext, wave: Wave) -> None:
+    def __init__(self, context: CloneContext, wave: Wave, onto: str | None = None) -> None:
+        """`onto` is the wave branch that an earlier part of the shipment is on."""
         self._context = context
+        self._onto = onto
         self._wave = wave
         self._judged: dict[tuple[str, str], Judgement | None] = {}
         self._messages: dict[str, str | Judgement] = {}
@@ -176,7 +178,7 @@ class AskedHooks:
 
     @cached_property
     def _branch(self) -> str:
-        return branch_to_be(self._context, self._wave)
+        return self._onto or branch_to_be(self._context, self._wave)
 
     @cached_property
     def _remote_refs(self) -> bytes:

@@ -34,21 +34,30 @@ from state_store.documents.errors import StoppedByPolicyError
 TARGET_ADVANCED = "target_advanced"
 _SEALED = "nothing can be written into the repository here: the branch is on the remote only"
 PUSH_FAILED = "git_push_failed"
+NOTHING_LEFT = "nothing_green_together"
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """A batch with the commit of each item, ready to be published with these `notes`."""
+    """A batch with the commit of each item, ready to be published with these `notes`. `onto` is
+    the wave branch that an earlier part of the same wave is on."""
 
     context: CloneContext
     notes: tuple[str, ...]
     batch: Batch
     commits: tuple[Commit, ...]
     wave: Wave
+    onto: str | None = None
 
     @property
     def tip(self) -> str:
         return self.commits[-1].commit
+
+    @property
+    def target(self) -> str | None:
+        """The existing branch that the commits go on to; None if they get a new wave branch."""
+        onto_target = self.wave.shipping.onto_target
+        return self.context.repository.branch if onto_target else self.onto
 
 
 def publish(shipment: Shipment, work: CommittedBatch) -> Shipment:
@@ -63,7 +72,7 @@ def publish(shipment: Shipment, work: CommittedBatch) -> Shipment:
         files_count=sum(len(outcome.changes) for _, outcome in entries),
         batch_runs=tuple((item.slug, outcome.batch_runs) for item, outcome in entries),
     )
-    onto_target = work.wave.shipping.onto_target
+    onto_target = work.wave.shipping.onto_target or work.onto
     try:
         return (_to_target if onto_target else _to_wave_branch)(shipment, work)
     except GitError as error:
@@ -77,6 +86,20 @@ def keep(shipment: Shipment, work: CommittedBatch) -> Shipment:
         return _kept_after_failure(shipment, work, branch)
     except GitError as error:
         return _warned(shipment, str(error))
+
+
+def withdraw(work: CommittedBatch, branch: str) -> None:
+    """Take back a batch that the remote refused and that is kept on a wave branch here."""
+    context, tip = work.context, work.tip
+    context.git.delete_ref(context.repository, tip, f"{HEADS}{branch}")
+    work.wave.recorder.advance(tip, DROPPED)
+
+
+def hold(work: CommittedBatch, branch: str) -> None:
+    """Announce a withdrawn batch again and keep it on its wave branch here, for the next run."""
+    _announce(work, branch, work.target)
+    put_on_branch(work.context, work.tip, branch)
+    work.wave.recorder.advance(work.tip, ON_BRANCH)
 
 
 def branch_to_be(context: CloneContext, wave: Wave) -> str:
@@ -126,7 +149,7 @@ def _to_wave_branch(shipment: Shipment, work: CommittedBatch) -> Shipment:
 def _to_target(shipment: Shipment, work: CommittedBatch) -> Shipment:
     """Push, then move the branch here ahead; after a refusal of either the commits stay on a wave
     branch."""
-    context, target, tip = work.context, work.context.repository.branch, work.tip
+    context, target, tip = work.context, work.target, work.tip
     if target is None:
         why = "HEAD is detached, so there is no checked-out branch to commit to"
         return keep(failed(shipment, "git_commit_failed", why), work)
@@ -222,7 +245,8 @@ def _saying_where(shipment: Shipment) -> Shipment:
 def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
     if answer.ok:
         return _warned(replace(shipment, pushed=True), answer.reason)
-    return replace(failed(shipment, PUSH_FAILED, answer.reason), push_error=answer.kind)
+    refused = failed(shipment, PUSH_FAILED, answer.reason)
+    return replace(refused, push_error=answer.kind, refusal=answer.words)
 
 
 def _done(shipment: Shipment, work: CommittedBatch, *notes: str) -> Shipment:

@@ -20,8 +20,9 @@ from driver.git.private_git import GitError, PushResult
 from driver.git.push_result import ADVANCED
 from driver.publishing.fenced_push import Knows, Push, ShippedElsewhereError
 from driver.publishing.publish import PUSH_FAILED, is_sealed, put_on_branch
+from driver.publishing.refused_content import may_be_about_content
 from driver.workspace.clone_context import CloneContext
-from state_store.database.publications import ON_BRANCH, PUSHED, Publication
+from state_store.database.publications import DROPPED, ON_BRANCH, PUSHED, Publication
 from state_store.documents.errors import CannotRunError
 
 Advance = Callable[[str, str], None]  # a publication's last commit, and the state that it is in
@@ -129,6 +130,21 @@ class Reconciliation:
             context.git.delete_ref(context.repository, tip, pending_ref(tip))
         return self._report(context, target, PushResult(True))
 
+    def _is_withdrawn(self, context: CloneContext, onto: str, answer: PushResult) -> bool:
+        """True after taking back commits of several items, of which the remote refuses some: the
+        items ship anew, without those."""
+        tip, branch = self._publication.tip, self._publication.branch
+        about_content = may_be_about_content(answer.kind, answer.words)
+        if not about_content or len(self._publication.items) < 2 or is_sealed(context):
+            return False
+        if context.branches.remote_has(onto, tip) is not False:
+            return False
+        for ref in (f"{HEADS}{branch}", pending_ref(tip)):
+            if context.branches.commit_at(ref) == tip:
+                context.git.delete_ref(context.repository, tip, ref)
+        self._advance(tip, DROPPED)
+        return True
+
     def _is_stored(self, context: CloneContext) -> bool:
         """True if the user's repository has the commits."""
         publication, branches = self._publication, context.branches
@@ -153,13 +169,16 @@ class Reconciliation:
                 put_on_branch(context, publication.tip, publication.branch)
 
     def _report(self, context: CloneContext, onto: str, answer: PushResult) -> bool:
-        """Keep the result as `shipment`; True, or raises CannotRunError with the refusal."""
+        """Keep the result as `shipment`; True, or raises CannotRunError with the refusal. False if
+        the publication is withdrawn."""
         tip, branch = self._publication.tip, self._publication.branch
         top, pushed = str(context.repository.top), context.remote is not None
         done = Shipment(top, onto, committed=True, pushed=pushed, kept=tip)
         if answer.ok:
             self.shipment = done
             return True
+        if self._is_withdrawn(context, onto, answer):
+            return False
         self._put_on_branch(context)
         why = f"built and kept on branch {branch}, but not yet on {onto}: {answer.reason}"
         self.shipment = replace(

@@ -20,7 +20,17 @@ from driver.policy.judgement import Judgement
 from driver.publishing.commit_builder import BATCH, batch_spec, commits_of, specs_of
 from driver.publishing.fenced_push import ShippedElsewhereError, describe
 from driver.publishing.hook_gate import AskedHooks
-from driver.publishing.publish import TARGET_ADVANCED, CommittedBatch, failed, keep, publish
+from driver.publishing.in_parts import ship_in_parts
+from driver.publishing.publish import (
+    NOTHING_LEFT,
+    TARGET_ADVANCED,
+    CommittedBatch,
+    failed,
+    is_sealed,
+    keep,
+    publish,
+)
+from driver.publishing.refused_content import may_be_about_content
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.base_branch import Head, current_head
@@ -52,29 +62,102 @@ def ship(context: CloneContext, entries: Sequence[Entry], wave: Wave) -> Shipmen
     Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
     """
     wave.gates.check()
-    integration = _on(context, wave, current_head(context, context.base))
-    entries, evicted = _without(entries, Verdict.WITHDRAWN, _withdrawn(entries, wave))
-    hooks = AskedHooks(context, wave)
-    while True:
-        foreign = [item.slug for item, _ in entries if not wave.recorder.still_ours(item.key)]
-        reason = "another run took the item over while this one was not heard of"
-        reasons = dict.fromkeys(foreign, reason)
-        entries, more = _without(entries, Verdict.LEASED_ELSEWHERE, reasons)
-        evicted += more
+    shipping = _Shipping(context, wave)
+    shipment = shipping.ship(entries)
+    return ship_in_parts(shipping, shipment) if shipping.is_refused(shipment) else shipment
+
+
+class _Shipping:
+    """Ships the items of one repository, all at once or in parts."""
+
+    def __init__(self, context: CloneContext, wave: Wave) -> None:
+        self.context, self.wave = context, wave
+        self.integration = _on(context, wave, current_head(context, context.base))
+        self.hooks = AskedHooks(context, wave)
+        self.onto: str | None = None
+        self.work: CommittedBatch | None = None
+
+    def ship(self, entries: Sequence[Entry]) -> Shipment:
+        """Ship these items, without those that may not be shipped any more."""
+        context, wave = self.context, self.wave
+        entries, evicted = _without(entries, Verdict.WITHDRAWN, _withdrawn(entries, wave))
+        while True:
+            foreign = [item.slug for item, _ in entries if not wave.recorder.still_ours(item.key)]
+            reason = "another run took the item over while this one was not heard of"
+            reasons = dict.fromkeys(foreign, reason)
+            entries, more = _without(entries, Verdict.LEASED_ELSEWHERE, reasons)
+            evicted += more
+            try:
+                return self._ship(entries, evicted)
+            except LeasedElsewhereError:  # lost since the test above; nothing has been published
+                continue
+            except _WithdrawnError as withdrawn:
+                entries, more = _without(entries, Verdict.WITHDRAWN, withdrawn.reasons)
+                evicted += more
+            except ShippedElsewhereError as others:
+                named = {item.slug: others.found.get(item_name(item.spec)) for item, _ in entries}
+                reasons = {slug: describe(one) for slug, one in named.items() if one is not None}
+                entries, more = _without(entries, Verdict.SHIPPED_ELSEWHERE, reasons)
+                evicted += more
+            except _MovedOnError as moved:
+                self.integration = _on(context, wave, moved.head, self.integration)
+
+    def is_refused(self, shipment: Shipment) -> bool:
+        """True if the remote refused the last batch, perhaps for its content, and surely does not
+        have it."""
+        work, context = self.work, self.context
+        if work is None or shipment.kept != work.tip or is_sealed(context):
+            return False
+        if not may_be_about_content(shipment.push_error, shipment.refusal):
+            return False
+        return context.branches.remote_has(work.target or shipment.branch or "", work.tip) is False
+
+    def go_on_from(self, shipment: Shipment) -> None:
+        """Put later parts on the commits of a part that was shipped."""
+        if shipment.tip is None:
+            return
+        self.onto = None if self.wave.shipping.onto_target else shipment.branch
+        self.hooks = AskedHooks(self.context, self.wave, self.onto)
+        self.context.move_checkouts(shipment.tip)
+        head = Head(shipment.tip)
+        self.integration = Integration(self.context, self.wave, head, self.integration)
+
+    def _ship(self, entries: Sequence[Entry], evicted: Sequence[ItemOutcome]) -> Shipment:
+        context, wave, integration = self.context, self.wave, self.integration
+        guard = context.checkout_guard
+        with guard.guarded(TOGETHER) if guard else nullcontext():
+            batch, specs, refusal = _shippable(integration, context, entries, wave, self.hooks)
+            changes = guard.all_changes() if guard else ()
+        head = integration.head.commit
+        shipment = Shipment(
+            str(context.repository.top),
+            evicted=(*evicted, *batch.evicted),
+            onto=head,
+            integration=tuple(integration.receipts),
+            integration_runs=integration.runs,
+            warning=warning(changes),
+        )
+        if not batch.entries:
+            return failed(shipment, NOTHING_LEFT, "no item left")
+        stop = _reason_to_stop(changes, context, wave)
+        if stop or refusal:
+            return failed(shipment, "checkout_changed" if stop else HOOK_REFUSED, stop or refusal)
+        moved = _moved_again(integration, context)
+        wave.gates.check()
+        if reasons := _withdrawn(batch.entries, wave):
+            raise _WithdrawnError(reasons)
         try:
-            return _ship(integration, context, entries, evicted, wave, hooks)
-        except LeasedElsewhereError:  # lost since the test above; nothing has been published
-            continue
-        except _WithdrawnError as withdrawn:
-            entries, more = _without(entries, Verdict.WITHDRAWN, withdrawn.reasons)
-            evicted += more
-        except ShippedElsewhereError as others:
-            named = {item.slug: others.found.get(item_name(item.spec)) for item, _ in entries}
-            reasons = {slug: describe(one) for slug, one in named.items() if one is not None}
-            entries, more = _without(entries, Verdict.SHIPPED_ELSEWHERE, reasons)
-            evicted += more
-        except _MovedOnError as moved:
-            integration = _on(context, wave, moved.head, integration)
+            commits = commits_of(batch, context, head, specs)
+        except GitError as error:
+            return failed(shipment, "git_commit_failed", str(error))
+        work = CommittedBatch(context, tuple(integration.notes), batch, commits, wave, self.onto)
+        self.work = work
+        if moved:
+            return keep(failed(shipment, TARGET_ADVANCED, moved), work)
+        is_new = not (wave.shipping.onto_target or self.onto)
+        if refusal := self.hooks.of_push(context.remote, work.tip, is_new=is_new):
+            return failed(shipment, HOOK_REFUSED, refusal)
+        return publish(shipment, work)
 
 
 def _on(
@@ -87,48 +170,6 @@ def _on(
         branch, short = context.repository.branch, head.commit[:12]
         wave.recorder.say(f"{branch} moved on to {short}: everything is proven again on that")
     return Integration(context, wave, head, before)
-
-
-def _ship(
-    integration: Integration,
-    context: CloneContext,
-    entries: Sequence[Entry],
-    evicted: Sequence[ItemOutcome],
-    wave: Wave,
-    hooks: AskedHooks,
-) -> Shipment:
-    guard = context.checkout_guard
-    with guard.guarded(TOGETHER) if guard else nullcontext():
-        batch, specs, refusal = _shippable(integration, context, entries, wave, hooks)
-        changes = guard.all_changes() if guard else ()
-    head = integration.head.commit
-    shipment = Shipment(
-        str(context.repository.top),
-        evicted=(*evicted, *batch.evicted),
-        onto=head,
-        integration=tuple(integration.receipts),
-        integration_runs=integration.runs,
-        warning=warning(changes),
-    )
-    if not batch.entries:
-        return failed(shipment, "nothing_green_together", "no item left")
-    stop = _reason_to_stop(changes, context, wave)
-    if stop or refusal:
-        return failed(shipment, "checkout_changed" if stop else HOOK_REFUSED, stop or refusal)
-    moved = _moved_again(integration, context)
-    wave.gates.check()
-    if reasons := _withdrawn(batch.entries, wave):
-        raise _WithdrawnError(reasons)
-    try:
-        commits = commits_of(batch, context, head, specs)
-    except GitError as error:
-        return failed(shipment, "git_commit_failed", str(error))
-    work = CommittedBatch(context, tuple(integration.notes), batch, commits, wave)
-    if moved:
-        return keep(failed(shipment, TARGET_ADVANCED, moved), work)
-    if refusal := hooks.of_push(context.remote, work.tip, is_new=not wave.shipping.onto_target):
-        return failed(shipment, HOOK_REFUSED, refusal)
-    return publish(shipment, work)
 
 
 def _shippable(

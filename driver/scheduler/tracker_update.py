@@ -69,7 +69,7 @@ def edits_for(results: WaveResults, terms: Terms) -> dict[str, Edit]:
             edits[item_id] = partial(_in_progress, terms, slug)
         elif record.get("verdict") in (Verdict.SHIPPED_ELSEWHERE, Verdict.WITHDRAWN):
             edits[item_id] = opened
-        elif record.get("dispatched") or record.get("verdict") in _WITH_REASON:
+        elif _was_tried(record):
             why = record.get("ship_error") or record.get("error")
             if record.get("verified") and results.report.get("shipped", ()) is None:
                 work = f": {record['savedWork']}" if record.get("savedWork") else ""
@@ -86,6 +86,14 @@ def edits_for(results: WaveResults, terms: Terms) -> dict[str, Edit]:
         else:
             edits[item_id] = opened
     return edits
+
+
+def _was_tried(record: Mapping[str, Any]) -> bool:
+    """True if an agent worked on the item, or if it has a reason of its own to wait."""
+    verdict = record.get("verdict")
+    # A remote may also refuse the work of an earlier run.
+    refused = verdict == Verdict.REFUSED and bool(record.get("attempts"))
+    return bool(record.get("dispatched")) or verdict in _WITH_REASON or refused
 
 
 def _verdict_that_counts(record: Mapping[str, Any]) -> object:
