@@ -112,6 +112,7 @@ class TestRun:
     variables. `output_digest` is the SHA-256 of stdout, then stderr. `counts` is the runner's
     summary, None if unknown. `survivors` are processes that the test left running, as `COMMAND
     (PID)`; Tidegate ended them. `tampered` are tracked files that the test changed.
+    `failing` are the red tests, in the runner's spelling; `known_red` are those of a green run.
     `beside` are the tests that ran at the same time; it is not in the receipt.
     """
 
@@ -134,6 +135,8 @@ class TestRun:
     counts: Counts | Doubt | None = None
     survivors: tuple[str, ...] = ()
     tampered: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
+    known_red: tuple[str, ...] = ()
     beside: frozenset[TestName] = field(default=frozenset(), compare=False)
 
     @property
@@ -161,6 +164,8 @@ class TestRun:
             "cached": False,  # for readers of older reports: no run is reused from an earlier wave
             "survivors": list(self.survivors),
             "tampered": list(self.tampered),
+            "failing": list(self.failing),
+            "knownRed": list(self.known_red),
         }
 
     @classmethod
@@ -185,6 +190,8 @@ class TestRun:
                 counts=counts_from_json(record["counts"]),
                 survivors=tuple(record.get("survivors") or ()),
                 tampered=tuple(record.get("tampered") or ()),
+                failing=tuple(record.get("failing") or ()),
+                known_red=tuple(record.get("knownRed") or ()),
             )
         except (KeyError, TypeError, ValueError):
             return None

@@ -29,6 +29,7 @@ from driver.filesystem.tree import remove_tree
 from driver.git.command import private_environment, run_git, text
 from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.maintenance.past_waves import objects_in, past_waves
+from driver.policy import known_red
 from driver.scheduler.context import repository_in_sight
 from driver.verification.test_run import Test, run_of, test_environment
 from driver.workspace.clone_context import CloneContext
@@ -116,6 +117,8 @@ def reproduce(shipped: ProvenCommit, repo: Repository, settings: Settings) -> Re
     folder = Path(tempfile.mkdtemp(prefix="tidegate-reproduce-"))
     try:
         now = _test(shipped, repo, settings, folder.resolve())
+        if shipped.then is not None:
+            now = known_red.accepted(now, shipped.then.known_red, shipped.then.exit_code)
     finally:
         remove_tree(folder)
     if now.kind is RunKind.COULD_NOT_RUN:

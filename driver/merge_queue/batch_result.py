@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from driver.domain.results import RunKind, TestRun
 from driver.merge_queue.culprits import Answer, Culprit, Items
+from driver.policy import known_red
 from driver.policy.count_rules import judge_counts
 from driver.runners.counts import Allowance, Counts
 
@@ -24,7 +25,11 @@ class Expected:
 
 
 def assess_counts(run: TestRun, expected: Expected) -> TestRun:
-    """The run, but red if its counts contradict exit code 0."""
+    """The run, but red if its counts contradict exit code 0, and green if exactly the tests are red
+    that are known to be red by every proof."""
+    known = [{*proof.known_red} for proof in expected.proofs]
+    code = expected.proofs[0].exit_code if expected.proofs else None
+    run = known_red.accepted(run, set.intersection(*known) if known else (), code)
     if not run.green:
         return run
     counts = run.counts if isinstance(run.counts, Counts) else None

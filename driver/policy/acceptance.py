@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from driver.domain.findings import Finding, FindingKind
-from driver.domain.results import RunKind, TestRun, Verdict
+from driver.domain.results import Change, RunKind, TestRun, Verdict
 from driver.policy.count_rules import judge_counts
 from driver.policy.judgement import LEFT_RUNNING, NO_ANSWER, Judgement, of_test
+from driver.policy.known_red import names_change, red_before, sentence
 from driver.runners.canary import CanaryVerdict
 from driver.runners.result import Counts
 
@@ -22,9 +23,10 @@ RED_FIRST = "red first"
 CANARY = "canary"
 
 
-def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
+def of_proof(proof: TestRun, baseline: TestRun | None, changes: Sequence[Change] = ()) -> Judgement:
     """The verdict of a proof. A red proof is called a regression if the base is green. Traces that
-    the test leaves on the base as well are no fault of the work."""
+    the test leaves on the base as well are no fault of the work, and neither are tests that are red
+    there as well, if nothing in the output names a changed file."""
     judgement = of_test(proof)
     if proof.kind is RunKind.RED and proof.exit_code == 0 and baseline is not None:
         left = LEFT_RUNNING in proof.reason
@@ -33,7 +35,16 @@ def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
             remedy = ends if left else "let the test write to files that git does not track"
             why = f"{proof.reason}; its test does so on the base as well: {remedy}"
             return Judgement(Verdict.UNDECIDED, why, waits=True)
-    if judgement.verdict is not Verdict.FAILED or not passes(baseline):
+    if judgement.verdict is not Verdict.FAILED:
+        return judgement
+    same, new = red_before(proof, baseline)
+    if same and not new and not names_change(proof, changes):
+        why = f"{judgement.reason}; {sentence(same, new)}"
+        remedy = "name these tests in [verify] known_red, or give the item a test of its own"
+        return Judgement(Verdict.UNDECIDED, f"{why}: {remedy}", waits=True)
+    if same:
+        return replace(judgement, reason=f"{judgement.reason}; {sentence(same, new)}")
+    if not passes(baseline):
         return judgement
     return replace(judgement, reason=f"{judgement.reason}; it is green on the base: a regression")
 

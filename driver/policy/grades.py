@@ -12,6 +12,7 @@ from driver.runners.canary import CanaryVerdict
 from driver.runners.result import Counts
 
 NOT_COUNTED = "the tests were not counted"
+STAYS_RED = "tests are red as on the base ([verify] known_red)"
 NOT_RED_FIRST = "the test was not red without the change"
 _RED = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 
@@ -22,6 +23,7 @@ def graded(proof: TestRun, evidence: Evidence) -> Evidence:
     canary = evidence.canary_word == CanaryVerdict.RED
     lacks = (
         *(() if counted else (NOT_COUNTED,)),
+        *((STAYS_RED,) if proof.known_red else ()),
         *(() if _was_red_first(evidence) else (NOT_RED_FIRST,)),
         *(() if canary else (f"no canary test was red ({evidence.canary_note or 'none ran'})",)),
         *(() if is_rerun(proof, evidence) else (NO_RERUN,)),

@@ -74,20 +74,20 @@ def of_changes(
     gone = [c.path for c in changes if c.base_mode == MODE_NESTED != c.mode]
     problems = [
         *(["the agent put a link in place of its workspace"] if is_replaced else []),
-        *_named("changed outside its files: ", outside),
-        *_named(
+        *named("changed outside its files: ", outside),
+        *named(
             "a nested repository: ",
             [c.path for c in changes if c.mode == MODE_NESTED and not c.moves_submodule],
         ),
-        *_named("a removed submodule: ", gone),
-        *_named("links that leave the repository: ", links_outside),
+        *named("a removed submodule: ", gone),
+        *named("links that leave the repository: ", links_outside),
         *([protected] if protected else []),
     ]
     if problems:
         return Judgement(Verdict.REFUSED, "; ".join(problems))
     if not changes:
         why = "nothing differs from the base commit"
-        held = _named(
+        held = named(
             " on disk, and only files on disk count; what its git holds is not looked at, so check"
             " the work out there again: ",
             git_traces,
@@ -99,19 +99,19 @@ def of_changes(
 def of_ignored(ignored: Sequence[str]) -> Judgement | None:
     """Refuses an item if git ignores files that it owns, before or after a dispatch."""
     remedy = "; remove them from ownsFiles, change the ignore rules, or commit them once by hand"
-    named = _named("own files that git ignores: ", ignored)
-    return Judgement(Verdict.REFUSED, named[0] + remedy) if named else None
+    found = named("own files that git ignores: ", ignored)
+    return Judgement(Verdict.REFUSED, found[0] + remedy) if found else None
 
 
 def of_secrets(found: Sequence[str]) -> Judgement | None:
     """Refuses work with a secret, which `found` names without its value."""
-    named = _named("secret found; secrets are never shipped: ", found)
-    return Judgement(Verdict.REFUSED, named[0]) if named else None
+    reason = named("secret found; secrets are never shipped: ", found)
+    return Judgement(Verdict.REFUSED, reason[0]) if reason else None
 
 
 def unfiltered(paths: Sequence[str]) -> str:
     """The sentence about files that need a filter program of git; "" for none."""
-    return "".join(_named("needs a git filter, and Tidegate runs none (LFS, encryption): ", paths))
+    return "".join(named("needs a git filter, and Tidegate runs none (LFS, encryption): ", paths))
 
 
 def of_checkout_changes(
@@ -127,7 +127,8 @@ def of_checkout_changes(
     return Judgement(Verdict.REFUSED if evidence else Verdict.UNDECIDED, why)
 
 
-def _named(what: str, paths: Sequence[str]) -> list[str]:
+def named(what: str, paths: Sequence[str]) -> list[str]:
+    """The words with the names behind them; none without names."""
     if not paths:
         return []
     rest = len(paths) - _MAX_NAMED
@@ -150,8 +151,8 @@ def run_kind(
         return RunKind.RED, f"test failed with exit {result.exit_code}"
     left = () if survivors_allowed else result.survivors
     problems = [
-        *_named("the test run changed tracked files: ", tampered),
-        *_named(LEFT_RUNNING, left),
+        *named("the test run changed tracked files: ", tampered),
+        *named(LEFT_RUNNING, left),
     ]
     return RunKind.RED if problems else RunKind.GREEN, "; ".join(problems)
 

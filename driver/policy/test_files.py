@@ -24,6 +24,7 @@ _TEST_NAME = re.compile("|".join(dict.fromkeys((*_NAMES, *_MORE_NAMES))))
 # The case decides: `LatestTest.java`, but not `Latest.java`.
 _CAMEL_TEST = re.compile(r"(.*(Tests?|IT|Spec)|Test[A-Z].*)\.[a-z]+")
 _CAMEL_ENDINGS = (*(end for runner in RUNNERS.values() for end in runner.camel_case), "swift")
+_AFFIX = re.compile(r"^tests?[_-]|[._-](?:test|spec)s?$")
 _CAMEL_SUFFIXES = tuple(f".{end}" for end in _CAMEL_ENDINGS)
 
 
@@ -61,6 +62,12 @@ def has_test_name(path: str) -> bool:
     if name.lower().endswith(_CAMEL_SUFFIXES):
         return _CAMEL_TEST.fullmatch(name) is not None
     return _TEST_NAME.fullmatch(name.lower()) is not None
+
+
+def stem_of(path: str) -> str:
+    """The name of a file without its endings, and without the mark of a test: `calc` for
+    `calc.py` and `tests/test_calc.py`."""
+    return _AFFIX.sub("", posixpath.basename(path).partition(".")[0])
 
 
 def named_tests(command: Command, work_dir: str, read: Read) -> NamedTests:

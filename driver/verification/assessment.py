@@ -38,7 +38,7 @@ def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
     item, proof = work.item, work.proof
     verify = item.wave.settings.verify
     found = item.wave.baselines.of(item)
-    judgement = acceptance.of_proof(proof, found.baseline)
+    judgement = acceptance.of_proof(proof, found.baseline, work.changes)
     if judgement.verdict is not Verdict.VERIFIED:
         return judgement, found
     for check in (_with_counts, _with_reverted, _with_further_runs, _with_installed):

@@ -9,6 +9,7 @@ from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, Evidence, RunKind, TestRun
 from driver.execution.cancellation import CancellationToken
 from driver.execution.worker_pool import BackgroundTask
+from driver.policy import known_red
 from driver.run_state.context import ItemRun
 from driver.run_state.test_turns import Alone
 from driver.terminal.safe_text import describe_run
@@ -82,7 +83,9 @@ class WaveBaselines:
                 if self._closed:
                     raise _WaveOverError
                 asked = test.with_room(room)
-                return run_test(asked, checkout, tree, item.wave, output, purpose=BASELINE)
+                run = run_test(asked, checkout, tree, item.wave, output, purpose=BASELINE)
+            allowed = known_red.allowed_on(run, item.wave.settings.verify.known_red)
+            return known_red.accepted(run, allowed, run.exit_code)
 
         try:
             # Red is the usual answer here, so only a red run that tells of a clash is repeated.

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from driver.domain.results import CANARY, Evidence, RunKind, TestRun
+from driver.policy import known_red
 from driver.run_state.test_turns import Alone
 from driver.runners.canary import (
     UNKNOWN_RUNNER,
@@ -168,6 +169,7 @@ def _run(
     # The checkout has one test more than its tree, so a difference from the tree means nothing.
     untracked = TestCheckout(checkout.path, environment=checkout.environment)
     run = run_test(test, untracked, tree, item.wave, output, purpose=CANARY)
+    run = known_red.without_known(run, work.proof.known_red)
     text = "\n".join(printed(run.output_file) or (run.output,))
     real: Counts | Doubt | None = None if canary.selects else work.proof.counts
     top = os.path.realpath(checkout.path)

@@ -15,12 +15,13 @@ from driver.domain.prompts import command_text
 from driver.domain.results import PROOF, Change, RunKind, TestName, TestRun
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
+from driver.policy import known_red
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
 from driver.run_state.context import ItemRun, Wave
 from driver.run_state.test_turns import Alone
 from driver.runners.counts import count_tests
-from driver.runners.failures import failures_first
+from driver.runners.failures import failing_tests, failures_first
 from driver.verification.alone import settled
 from driver.workspace.repository_context import TestCheckout
 from driver.workspace.setup import WorkSetupError
@@ -29,6 +30,7 @@ from tools.settings.load import Settings
 MAX_KEPT_CHARS = 64_000
 MAX_READ_BYTES = 2**25
 _BLOCK = 2**20
+_MAX_FAILING = 1_000  # with more, the counts do not agree, and no red test is known
 # Python would trust compiled files of an earlier tree with the same size and second.
 _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -85,12 +87,24 @@ def prove(
     def once(room: Alone) -> TestRun:
         with item.workspace.test_checkout(tree, fresh=fresh) as checkout:
             asked = test.with_room(room)
-            return run_test(asked, checkout, tree, item.wave, output, purpose=purpose)
+            run = run_test(asked, checkout, tree, item.wave, output, purpose=purpose)
+        return _with_known_red(item, run)
 
     try:
         return settled(item.wave, test.name, once)
     except WorkSetupError as failed:
         return of_failed_setup(test, tree, failed, purpose)
+
+
+def _with_known_red(item: ItemRun, run: TestRun) -> TestRun:
+    """The run, green if exactly such tests are red as are on the base and the project names."""
+    patterns = item.wave.settings.verify.known_red
+    if not patterns or run.kind is not RunKind.RED:
+        return run
+    base = item.wave.baselines.of(item).baseline
+    return known_red.accepted(
+        run, known_red.allowed_on(base, patterns), base.exit_code if base else None
+    )
 
 
 def of_failed_setup(test: Test, tree: str | None, failed: WorkSetupError, purpose: str) -> TestRun:
@@ -177,6 +191,7 @@ def run_of(
     whole = printed(result.output_file) if result.output_file is not None else streams
     counts = count_tests(test.command, *whole) if whole and not result.could_not_run else None
     kind, reason = run_kind(result, tampered, survivors_allowed=allowed)
+    failing = failing_tests(test.command, *whole) if whole and kind is RunKind.RED else ()
     return TestRun(
         kind=kind,
         command=command_text(test.command),
@@ -191,6 +206,7 @@ def run_of(
         counts=counts,
         survivors=result.survivors,
         tampered=tuple(tampered),
+        failing=failing[:_MAX_FAILING],
     )
 
 

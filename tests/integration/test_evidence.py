@@ -115,3 +115,66 @@ def test_output_that_vanished_is_held_against_the_work_whatever_the_runner_is(
     report, _ = scene.play({"a": quits}, [item("a", "calc.py", [*PYTHON, "check.py"], repairCap=0)])
     assert report["shipped"] == []
     assert "50 lines on the base, and nothing with this change" in built(report)["a"]["error"]
+
+
+OLD = """\
+import unittest
+class Old(unittest.TestCase):
+    def test_service(self): self.fail('no service here')
+    def test_fine(self): pass
+"""
+WHOLE = [*PYTHON, "-m", "unittest", "discover"]
+SUITE = {**FILES, "test_old.py": OLD}
+
+
+@beside
+def test_a_suite_that_stays_red_as_on_the_base_waits_and_names_what_was_red(folder: Path) -> None:
+    scene = Scene(folder, SUITE)
+    report, driver = scene.play({"a": fixes()}, [item("a", "calc.py", WHOLE, repairCap=2)])
+    record = built(report)["a"]
+    assert (record["verdict"], record["waitsForPerson"]) == ("undecided", True)
+    assert "red on the base as well: " in record["error"]
+    assert "test_service" in record["error"]
+    assert "known_red" in record["error"]
+    assert len(driver.requests) == 1
+
+
+@beside
+def test_an_agent_that_leaves_its_own_test_red_is_told_what_was_red_before(folder: Path) -> None:
+    scene = Scene(folder, SUITE)
+    wrong = writes(calc__py="def one():\n    return 3\n")
+    report, driver = scene.play({"a": [wrong, fixes()]}, [item("a", "calc.py", WHOLE, repairCap=1)])
+    assert "red on the base as well: " in driver.rounds_of("a")[1].prompt
+    assert built(report)["a"]["waitsForPerson"]  # the other suite is red still
+
+
+@beside
+def test_tests_that_a_project_knows_to_be_red_may_stay_red_and_no_others(folder: Path) -> None:
+    scene = Scene(folder, SUITE, config='[verify]\nknown_red = ["test_service*"]\n')
+    items = [
+        item("a", "calc.py", WHOLE, repairCap=0),
+        item("b", "note.txt", WHOLE, repairCap=0),
+        item("c", "fine.py", WHOLE, repairCap=0),
+    ]
+    scripts = {"a": fixes(), "b": writes(note__txt="b\n"), "c": writes(fine__py="1\n")}
+    report, _ = scene.play(scripts, items)
+    # Only the first turns the other test green, which the project does not name.
+    assert report["shipped"] == ["a"]
+    record = built(report)["a"]
+    assert (record["grade"], record["testExit"]) == ("B", 1)
+    assert all("red on the base as well" in built(report)[slug]["error"] for slug in "bc")
+    found = record["attempts"][-1]["evidence"]
+    assert found["canary"] == "red"
+    assert any("known_red" in one for one in found["lacks"])
+    proofs = [run for run in found["receipts"] if run["purpose"] == "proof"]
+    assert len(proofs[0]["knownRed"]) == 1
+
+
+@beside
+def test_items_beside_each_other_may_leave_known_tests_red_together(folder: Path) -> None:
+    files = {**SUITE, "test_calc.py": COUNTED.replace("calc.one(), 1", "calc.one(), 2")}
+    scene = Scene(folder, files, config='[verify]\nknown_red = ["test_service*"]\n')
+    scripts = {"a": writes(calc__py="def one():\n    return 1 + 1\n"), "b": writes(note__txt="b\n")}
+    items = [item("a", "calc.py", WHOLE), item("b", "note.txt", WHOLE)]
+    report, _ = scene.play(scripts, items)
+    assert sorted(report["shipped"]) == ["a", "b"]

@@ -10,15 +10,18 @@ from driver.domain.findings import Finding, FindingKind, Grade, finding_from_jso
 from driver.domain.results import (
     NO_RERUN,
     Attempt,
+    Change,
     Evidence,
     ItemOutcome,
     RunKind,
     TestRun,
     Verdict,
 )
+from driver.policy.acceptance import of_proof
 from driver.policy.count_rules import may_be_silent, of_counts
 from driver.policy.findings import decide
 from driver.policy.grades import graded, is_rerun, of_grade
+from driver.policy.known_red import accepted, allowed_on, names_change
 from driver.runners.counts import Allowance
 from driver.runners.result import CONTRADICTORY, MISSING, Counts, Doubt
 from driver.wave.evidence_summary import project_doubts, read_first
@@ -241,3 +244,62 @@ def test_the_lowest_grade_is_read_first_and_a_doubt_of_the_project_is_told_once(
     assert [one["slug"] for one in read_first(items)] == ["c", "b", "d"]
     (doubt,) = project_doubts(items)
     assert (doubt["items"], doubt["remedy"]) == (["b", "c"], "mend it")
+
+
+OTHERS = ("tests/test_old.py::test_service", "tests/test_old.py::test_clock")
+
+
+def red(*failing: str, failed: int | None = None, exit_code: int = 1, output: str = "") -> TestRun:
+    counts = ran(5, len(failing) if failed is None else failed)
+    return replace(run(RED, counts, output), failing=failing, exit_code=exit_code)
+
+
+@pytest.mark.parametrize(
+    ("one", "patterns", "green"),
+    [
+        (red(*OTHERS), ["tests/test_old.py::*"], True),
+        (red(OTHERS[0]), ["tests/test_old.py::*"], True),
+        (red(*OTHERS), [*OTHERS], True),
+        (red(*OTHERS), [OTHERS[0]], False),
+        (red(*OTHERS, "tests/test_new.py::test_x"), ["*"], False),  # not red on the base
+        (red(*OTHERS, failed=3), ["*"], False),  # a red test without a name
+        (red(*OTHERS, exit_code=2), ["*"], False),
+        (red(), ["*"], False),
+        (replace(red(*OTHERS), counts=None), ["*"], False),
+        (replace(red(*OTHERS), tampered=("a.py",)), ["*"], False),
+        (replace(red(*OTHERS), kind=RunKind.KILLED), ["*"], False),
+    ],
+)
+def test_exactly_the_tests_that_are_known_to_be_red_may_stay_red(
+    one: TestRun, patterns: list[str], *, green: bool
+) -> None:
+    base = red(*OTHERS)
+    found = accepted(one, allowed_on(base, patterns), base.exit_code)
+    assert found.green is green
+    assert bool(found.known_red) is green
+
+
+@pytest.mark.parametrize(
+    ("one", "named"),
+    [
+        (red(*OTHERS), False),
+        (red("tests/test_calc.py::test_one"), True),
+        (red(*OTHERS, output='  File "src/calc.py", line 3, in one'), True),
+        (red(*OTHERS, output="src/calc.py:3: AssertionError"), True),
+        (red(*OTHERS, output="tests/test_calc.py .....\ncalculated"), False),
+    ],
+)
+def test_a_red_test_is_the_items_where_it_names_a_changed_file(
+    one: TestRun, *, named: bool
+) -> None:
+    changes = [Change("src/calc.py", "100644", "0" * 40, "100644")]
+    assert names_change(one, changes) is named
+    judgement = of_proof(one, red(*OTHERS, "tests/test_calc.py::test_one"), changes)
+    assert judgement.verdict is (Verdict.FAILED if named else Verdict.UNDECIDED)
+    assert "red on the base as well" in judgement.reason
+
+
+def test_a_red_test_that_was_green_on_the_base_is_held_against_the_item() -> None:
+    judgement = of_proof(red(*OTHERS), red(OTHERS[0]))
+    assert judgement.verdict is Verdict.FAILED
+    assert f"red only now: {OTHERS[1]}" in judgement.reason

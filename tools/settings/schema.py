@@ -54,6 +54,7 @@ class VerifySettings:
     red_first: str = _key(one_of("require", "record", "off"), "record")
     canary: bool = _key(kinds.SWITCH, True)
     flake_policy: str = _key(one_of("refuse", "allow"), "refuse")
+    known_red: tuple[str, ...] = _key(kinds.ARGUMENTS, ())
     min_grade: str = _key(one_of("A", "B", "C"), "C")
     protected: tuple[str, ...] = _key(kinds.PATTERNS, ())
     integration: tuple[Command, ...] = _key(kinds.COMMANDS, ())

@@ -1,0 +1,76 @@
+"""The rules for tests that are red on the base already. Pure.
+
+A test command is often the whole suite, and some of its tests may be red before any work. A project
+can name these tests (`[verify] known_red`); a run in which exactly such tests are red is green.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from driver.domain.results import Change, RunKind, TestRun
+from driver.policy.judgement import named
+from driver.policy.test_files import stem_of
+from driver.runners.result import Counts
+
+_MIN_STEM = 3  # a shorter name may be in any output
+# A file with the number of a line, as in tracebacks: `File "a/b.py", line 3`, `a/b.js:3`.
+_PLACE = re.compile(r"([\w./-]*\w\.\w+)(?:\", line |[:(])\d+")
+
+
+def allowed_on(baseline: TestRun | None, patterns: Sequence[str]) -> frozenset[str]:
+    """The tests that are red on the base and that the project names."""
+    names = baseline.failing if baseline is not None else ()
+    return frozenset(
+        name
+        for name in names
+        if name in patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    )
+
+
+def accepted(run: TestRun, allowed: Collection[str], exit_code: int | None) -> TestRun:
+    """The run, but green if it is red in allowed tests only and ended as the base did, with
+    `exit_code`. The names have to agree with the counts, or a red test could hide."""
+    counts, names = run.counts, {*run.failing}
+    if run.kind is not RunKind.RED or not exit_code or run.exit_code != exit_code:
+        return run
+    if run.tampered or run.survivors or not isinstance(counts, Counts):
+        return run
+    if not names or counts.failed != len(names) or not names <= {*allowed}:
+        return run
+    green = replace(counts, failed=0)
+    return replace(run, kind=RunKind.GREEN, reason="", counts=green, known_red=run.failing)
+
+
+def without_known(run: TestRun, known: Collection[str]) -> TestRun:
+    """The run without the red tests that are known."""
+    counts = run.counts
+    if not known or not isinstance(counts, Counts) or not {*known} <= {*run.failing}:
+        return run
+    return replace(run, counts=replace(counts, failed=max(counts.failed - len(known), 0)))
+
+
+def red_before(proof: TestRun, baseline: TestRun | None) -> tuple[list[str], list[str]]:
+    """The red tests of a proof that are red on the base as well, and the others."""
+    before = {*(baseline.failing if baseline is not None else ())}
+    same = [name for name in proof.failing if name in before]
+    return same, [name for name in proof.failing if name not in before]
+
+
+def sentence(same: Sequence[str], new: Sequence[str]) -> str:
+    """The part of a reason that tells which red tests were red before; "" without names."""
+    parts = (*named("red on the base as well: ", same), *named("red only now: ", new))
+    return "; ".join(parts) if same else ""
+
+
+def names_change(proof: TestRun, changes: Iterable[Change]) -> bool:
+    """True if a red test's name, or a place in its traceback, names a changed file or its test."""
+    words = {stem for one in changes if len(stem := stem_of(one.path)) >= _MIN_STEM}
+    places = {stem_of(place) for place in _PLACE.findall(proof.output)}
+    text = "\n".join(proof.failing)
+    return bool(words & places) or any(
+        re.search(rf"(?<![a-zA-Z0-9]){re.escape(word)}(?![a-zA-Z0-9])", text) for word in words
+    )
