@@ -11,10 +11,11 @@ import functools
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from driver.checkout_guard.fingerprint import AROUND
+from driver.checkout_guard.fingerprint import AROUND, SETTING
+from driver.checkout_guard.home_settings import settings_of_builds, settings_of_checkers
 from driver.checkout_guard.installed import PACKAGES
 from driver.filesystem.tree import signature_at
 from driver.policy.protected_paths import configuration
@@ -29,12 +30,8 @@ _DECIDING = (
     "run by Python",
 )
 _FOR_LOOKING_UP = "node_modules"
-_BUILD_SETTINGS = (
-    *(".npmrc", ".yarnrc", ".yarnrc.yml", ".config/pip/pip.conf", ".pip/pip.conf"),
-    *(".cargo/config", ".cargo/config.toml", ".config/go/env", ".m2/settings.xml"),
-    *(".gradle/gradle.properties", ".gradle/init.gradle", ".gradle/init.d", ".rspec"),
-    *(".node_modules", ".node_libraries", ".config/tidegate/tidegate.toml"),
-)
+# Read in the home only, so they are watched as settings of the home.
+_NOT_LOOKED_UP = frozenset((".flake8", ".mypy.ini", ".pylintrc", ".coveragerc"))
 # Cargo writes into its folder at its first use, and reads only these files of it as settings.
 _SETTINGS_IN = {".cargo": ("config", "config.toml")}
 
@@ -59,7 +56,9 @@ class EnvironmentFingerprint:
         # looks.
         git_dirs = ("private.git", "watch")
         self._single = [f"{folder}/{name}/{file}" for name in git_dirs for file in _GIT_FILES]
-        self._single += [f"{home}/{name}" for name in _BUILD_SETTINGS] if home else []
+        self._single += settings_of_builds(environ)
+        self._settings = settings_of_checkers(environ)
+        self._home = home.rstrip("/")
         self._path = "" if may_install else environ.get("PATH", "")
         self._called = () if may_install else tuple(called)
         entries = self._path.split(os.pathsep)
@@ -69,13 +68,18 @@ class EnvironmentFingerprint:
 
     def look(self) -> dict[str, str]:
         """The stat data of each existing file, by the name of its part."""
-        return {f"{AROUND}{path}": repr(signature) for path, signature in self._seen()}
+        settings = (seen for path in self._settings for seen in _there(path))
+        return {
+            **{f"{SETTING}{path}": repr(signature) for path, signature in settings},
+            **{f"{AROUND}{path}": repr(signature) for path, signature in self._seen()},
+        }
 
     def _seen(self) -> Iterator[tuple[str, object]]:
         for path in self._single:
             yield from _there(path)
         for folder in self._above:
-            yield from _deciding(folder)
+            is_home = folder == self._home
+            yield from _deciding(folder, _NOT_LOOKED_UP if is_home else frozenset())
         for name in self._called:
             if found := shutil.which(name, path=self._path):
                 yield found, (signature_at(found), signature_at(os.path.realpath(found)))
@@ -95,11 +99,11 @@ def _there(path: str) -> Iterator[tuple[str, object]]:
         yield path, (signature, _names(path)) if is_folder else signature
 
 
-def _deciding(folder: str) -> Iterator[tuple[str, object]]:
-    """Files of a folder that runners read when they search parent folders for their
-    configuration."""
+def _deciding(folder: str, others: Collection[str]) -> Iterator[tuple[str, object]]:
+    """Files of a folder, except for `others`, that runners read when they search parent folders for
+    their configuration."""
     for name in _names(folder):
-        if _decides(name):
+        if name not in others and _decides(name):
             path = os.path.join(folder, name)  # noqa: PTH118 - the root ends in a slash
             if name in _SETTINGS_IN:
                 for file in _SETTINGS_IN[name]:

@@ -41,6 +41,7 @@ WORKTREE = "worktree "
 STATE = "state "  # outside the checkout, but watched the same way
 AROUND = "around the tests "  # the same
 INSTALLED = "installed "  # the same: a new Python module
+SETTING = "setting "  # the same: of a checker, in the home
 HOOKS = "hooks"
 _INFO = ("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _ALTERNATES = "objects/info/alternates"

@@ -16,6 +16,7 @@ from driver.checkout_guard.fingerprint import (
     AROUND,
     FILE,
     INSTALLED,
+    SETTING,
     STATE,
     TAG,
     CheckoutFingerprint,
@@ -141,13 +142,14 @@ class CheckoutGuard:
         A change that can execute code is attributed to all active items. Another change is
         attributed to the only active item; among several, to the owner of the file. A part that
         changed before is attributed to no item again, because the user may be editing it. Nor is a
-        tag, because editors fetch tags in the background, nor a new Python module: the work that
-        imports it is found by its text.
+        tag, because editors fetch tags in the background, nor a new Python module, because the work
+        that imports it is found by its text, nor a setting of a checker in the home, because tests
+        run with the settings as they were.
         """
         suspects = tuple(sorted(self._at_work))
         if can_execute_code(name):
             return suspects
-        if name in self._reported or name.startswith((TAG, INSTALLED)):
+        if name in self._reported or name.startswith((TAG, INSTALLED, SETTING)):
             return ()
         if len(suspects) == 1:
             return suspects

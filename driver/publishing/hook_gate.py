@@ -229,21 +229,22 @@ class AskedHooks:
             **{f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in values.items()},
             "GIT_EDITOR": ":",
         }
-        command = Command(
-            (*_starter(Path(argv[0])), *argv),
-            checkout.path,
-            environment,
-            ship.hook_timeout_s,
-            stdin=stdin,
-            output=wave.scratch(owner) / name,
-        )
         wave.gates.stop.check()
         if self._context.hooks.seen() != self._seen:
             raise CannotRunError(
                 f"the copies of your hooks in {self._context.hooks.root} were changed while agents"
                 " or tests were at work: nothing is shipped; run again"
             )
-        done = wave.processes.run(command, name=f"{name} hook")
+        with wave.home.variables() as home:
+            command = Command(
+                (*_starter(Path(argv[0])), *argv),
+                checkout.path,
+                {**environment, **home},
+                ship.hook_timeout_s,
+                stdin=stdin,
+                output=wave.scratch(owner) / name,
+            )
+            done = wave.processes.run(command, name=f"{name} hook")
         self._seen = self._context.hooks.seen()
         wave.gates.stop.check()  # the answer of an interrupted hook does not count
         return done

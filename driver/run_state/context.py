@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from threading import Semaphore
 from typing import Protocol
 
 from driver.backend_api.driver import AgentDriver
 from driver.backlog.publication_status import PublishedItem, is_noted
 from driver.checkout_guard.fingerprint import STATE
 from driver.checkout_guard.guard import CheckoutChange
+from driver.checkout_guard.home_settings import HomeSettings
 from driver.domain.commit_message import item_name
 from driver.domain.item_key import ItemKey, digest
 from driver.domain.phase_receipt import PhaseReceipt
@@ -76,9 +76,8 @@ class Readiness(Protocol):
 
 @dataclass(frozen=True)
 class Wave:
-    """The wave under way. `test_slots` bounds the tests of all its repositories and folders. `key`
-    is the key of the marks of its tests and set-ups (`process_marks`), `turns` decides which tests
-    run at the same time."""
+    """The wave under way. `key` is the key of the marks of its tests and set-ups (`process_marks`).
+    `turns` decides which tests run at the same time, in all its repositories and folders."""
 
     wave_id: str
     plan: tuple[Planned, ...]
@@ -95,9 +94,9 @@ class Wave:
     options: WaveOptions
     baselines: Baselines
     readiness: Readiness
-    test_slots: Semaphore
     key: str
     turns: TestTurns
+    home: HomeSettings
     resume: bool = False
     reviewer: AssignedBackend | None = None
     phase_backends: Mapping[str, AssignedBackend] = field(default_factory=dict)

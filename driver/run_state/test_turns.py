@@ -52,16 +52,22 @@ class Turn:
 class TestTurns:
     """The turns of one wave, first come, first served. `folder` is the state folder, None for a
     wave without one; waves of several processes with the same state folder wait for each other.
-    With `everything` every run is alone. After `is_stopped` nobody waits. Safe to use from many
-    threads."""
+    At most `slots` tests run at once; with `everything` every run is alone. After `is_stopped`
+    nobody waits. Safe to use from many threads."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
     def __init__(
-        self, folder: Path | None, is_stopped: Callable[[], bool], *, everything: bool = False
+        self,
+        folder: Path | None,
+        is_stopped: Callable[[], bool],
+        *,
+        slots: int,
+        everything: bool = False,
     ) -> None:
         self._file = folder / LEARNED_FILE if folder else None
         self._is_stopped = is_stopped
+        self._slots = threading.Semaphore(slots)
         self._least = Alone.ALL if everything else Alone.NO
         self._changed = threading.Condition()
         self._running: list[Turn] = []
@@ -72,7 +78,14 @@ class TestTurns:
 
     @contextlib.contextmanager
     def turn(self, test: TestName, alone: Alone) -> Iterator[Turn]:
-        """Wait for a turn. The run gets at least the room that its command is known to need."""
+        """Wait for a turn and a slot. The run gets at least the room that its command is known to
+        need."""
+        with self._room(test, alone) as mine, self._slots, self._at_work(mine):
+            yield mine
+
+    @contextlib.contextmanager
+    def _room(self, test: TestName, alone: Alone) -> Iterator[Turn]:
+        """Wait until no other run is at work that the run excludes."""
         mine = Turn(test, max(alone, self._least, self.known(test)))
         with self._changed:
             self._waiting.append(mine)
@@ -90,7 +103,7 @@ class TestTurns:
                 self._changed.notify_all()
 
     @contextlib.contextmanager
-    def running(self, turn: Turn) -> Iterator[None]:
+    def _at_work(self, turn: Turn) -> Iterator[None]:
         """Note in this turn and in the others which runs take place at the same time."""
         with self._changed:
             for other in self._running:

@@ -16,6 +16,10 @@ _LEARNED = (
     "`{}` was red beside other test runs and green alone: from now on its runs wait for each other;"
     " [verify] exclusive = true does so for all tests"
 )
+_SETTINGS = (
+    "changed in your home since the wave began, and hidden from its tests: {}; look at the files"
+    " before the next wave"
+)
 _MAY_BE_DISTURBED = (RunKind.RED, RunKind.TIMED_OUT)
 # What programs print that find a port, a file or a database in use.
 _IN_USE = re.compile(
@@ -51,8 +55,13 @@ def settled(
     needed: Callable[[TestRun, TestName], Alone] = room_needed,
 ) -> TestRun:
     """The run that `once` makes with the room that it is given; repeated alone if others may have
-    disturbed it."""
+    disturbed it, or if settings in the user's home changed during the run."""
+    before = wave.home.changed()
     run = once(Alone.NO)
+    if wave.home.changed() != before:  # settings of the home changed meanwhile
+        run = once(Alone.NO)
+    if paths := wave.home.untold():
+        wave.recorder.say(_SETTINGS.format(", ".join(paths)))
     room = needed(run, test)
     if room is Alone.NO or wave.gates.stop.is_set:
         return run

@@ -138,16 +138,11 @@ def run_test(
         environment[name] = f"{environment.get(name, '')} {words}".strip()
     # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden = output.with_name(uuid.uuid4().hex)
-    turns = wave.turns
-    with turns.turn(test.name, test.alone) as turn, wave.test_slots, turns.running(turn):
-        result = run_test_command(
-            wave.driver,
-            test.command,
-            checkout.path / test.work_dir,
-            CommandLimits(
-                wave.settings.verify.timeout_s, {**environment, **new_mark(wave.key)}, hidden
-            ),
-        )
+    folder, limit_s = checkout.path / test.work_dir, wave.settings.verify.timeout_s
+    with wave.turns.turn(test.name, test.alone) as turn, wave.home.variables() as home:
+        given = {**environment, **home, **new_mark(wave.key)}
+        limits = CommandLimits(limit_s, given, hidden)
+        result = run_test_command(wave.driver, test.command, folder, limits)
     if result.output_file is not None:
         result = _with_output_at(output, hidden, result)
     run = run_of(test, tree, result, checkout.tampered(), wave.settings)

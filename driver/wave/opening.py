@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
+from driver.checkout_guard.home_settings import HomeSettings
 from driver.domain.work_item import Manifest
 from driver.execution.process_marks import new_key
+from driver.execution.processes import child_environment
 from driver.git.user_hooks import HOOKS_REMEDY, missing_hooks
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
@@ -99,8 +100,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             options=request.options,
             baselines=WaveBaselines(gates.stop),
             readiness=WaveReadiness(),
-            test_slots=threading.Semaphore(parallel_tests(plan.settings)),
             key=key,
+            home=_home(run_dir, plan.settings, cleanup),
             turns=_turns(request, plan.settings, gates, cleanup),
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
@@ -133,12 +134,23 @@ def _admitted(request: WaveRequest, settings: Settings) -> Admission:
     return gates
 
 
+def _home(run_dir: Path, settings: Settings, cleanup: contextlib.ExitStack) -> HomeSettings:
+    """The settings of the user's home before the first agent."""
+    views = run_dir / "homes"
+    cleanup.callback(shutil.rmtree, views, ignore_errors=True)
+    return HomeSettings(child_environment(settings.environ, settings.verify.env), views)
+
+
 def _turns(
     request: WaveRequest, settings: Settings, gates: Admission, cleanup: contextlib.ExitStack
 ) -> TestTurns:
     """The turns of the wave's tests. Without a state folder nothing learned is kept."""
-    everything = settings.verify.exclusive
-    turns = TestTurns(request.state_dir, lambda: gates.stop.is_set, everything=everything)
+    turns = TestTurns(
+        request.state_dir,
+        lambda: gates.stop.is_set,
+        slots=parallel_tests(settings),
+        everything=settings.verify.exclusive,
+    )
     cleanup.callback(turns.close)
     return turns
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,17 +26,17 @@ def never() -> bool:
 
 @contextmanager
 def kept_in(folder: Path) -> Iterator[TestTurns]:
-    turns = TestTurns(folder, never)
+    turns = TestTurns(folder, never, slots=9)
     try:
         yield turns
     finally:
         turns.close()
 
 
-@contextmanager
-def run(turns: TestTurns, test: tuple[str, str], alone: Alone = Alone.NO) -> Iterator[Turn]:
-    with turns.turn(test, alone) as turn, turns.running(turn):
-        yield turn
+def run(
+    turns: TestTurns, test: tuple[str, str], alone: Alone = Alone.NO
+) -> AbstractContextManager[Turn]:
+    return turns.turn(test, alone)
 
 
 def waits(turns: TestTurns, test: tuple[str, str], alone: Alone, release: ExitStack) -> bool:
@@ -70,28 +70,32 @@ def waits(turns: TestTurns, test: tuple[str, str], alone: Alone, release: ExitSt
 def test_a_run_waits_for_those_that_it_may_not_be_beside(
     first: tuple[tuple[str, str], Alone], second: tuple[tuple[str, str], Alone], expected: bool
 ) -> None:
-    turns, at_work = TestTurns(None, never), ExitStack()
+    turns, at_work = TestTurns(None, never, slots=9), ExitStack()
     at_work.enter_context(run(turns, *first))
     assert waits(turns, *second, at_work) is expected
 
 
 def test_every_run_is_alone_if_the_project_says_so() -> None:
-    turns, at_work = TestTurns(None, never, everything=True), ExitStack()
+    turns, at_work = TestTurns(None, never, slots=9, everything=True), ExitStack()
     at_work.enter_context(run(turns, A))
     assert waits(turns, B, Alone.NO, at_work)
 
 
 def test_runs_know_what_took_place_meanwhile() -> None:
-    turns = TestTurns(None, never)
-    with run(turns, A) as first:
-        with run(turns, B) as second, run(turns, A) as third:
-            pass
-        with turns.turn(B, Alone.NO):  # waits for a slot, and does not run
-            pass
+    turns = TestTurns(None, never, slots=9)
+    with run(turns, A) as first, run(turns, B) as second, run(turns, A) as third:
+        pass
     assert (first.beside, second.beside, third.beside) == ({A, B}, {A}, {A, B})
     with run(turns, A) as later:
         pass
     assert not later.beside
+
+
+def test_runs_that_wait_for_a_slot_disturb_nobody() -> None:
+    turns, at_work = TestTurns(None, never, slots=1), ExitStack()
+    first = at_work.enter_context(run(turns, A))
+    assert waits(turns, A, Alone.NO, at_work)
+    assert not first.beside
 
 
 def test_what_was_learned_is_kept_for_later_waves_and_told_once(tmp_path: Path) -> None:
@@ -123,7 +127,7 @@ def test_a_broken_file_is_as_none(tmp_path: Path, text: str) -> None:
 
 
 def test_nobody_waits_after_a_stop() -> None:
-    turns = TestTurns(None, lambda: True)
+    turns = TestTurns(None, lambda: True, slots=9)
     with run(turns, A, Alone.ALL), run(turns, A, Alone.ALL):
         pass
 
@@ -132,7 +136,8 @@ OTHER = """
 import sys
 from pathlib import Path
 from driver.run_state.test_turns import Alone, TestTurns
-with TestTurns(Path(sys.argv[1]), lambda: False).turn((".", "pytest a"), Alone[sys.argv[2]]):
+turns = TestTurns(Path(sys.argv[1]), lambda: False, slots=9)
+with turns.turn((".", "pytest a"), Alone[sys.argv[2]]):
     print("begun", flush=True)
     sys.stdin.read()
 """
