@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from driver.domain.results import MODE_NESTED, Change
 from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
-from driver.git.command import BULK_TIMEOUT_S, GitError, raw, records, run_git, text
+from driver.git.command import BULK_TIMEOUT_S, GitError, c_quoted, raw, records, run_git, text
 from driver.git.commit_spec import Commit, CommitSpec, import_stream
 from driver.git.private_reader import PrivateTrees
 from driver.git.push import Sending, send
@@ -191,6 +191,24 @@ class PrivateGit(PrivateTrees):
         lines = text(printed).splitlines()
         trees = [line.split()[2] for line in lines[1::2]]
         return tuple(map(Commit, lines[::2], trees))
+
+    def stage(self, work_tree: Path, index: Path, paths: Sequence[str]) -> None:
+        """Record the content, mode and stat data of files on disk in an index."""
+        self._update_index(work_tree, index, "--stdin", [*paths])
+
+    def commit_like(self, commit: str, path: str, mode: str, content: bytes) -> str:
+        """A commit that differs from `commit` in one file only: same parents, people, times and
+        message."""
+        found = self._git("cat-file", "commit", commit).stdout
+        tree, line_end, rest = found.removeprefix(b"tree ").partition(b"\n")
+        ref = f"refs/tidegate/{uuid.uuid4().hex}"
+        head = f"commit {ref}\nmark :1\ncommitter a <a> 0 +0000\ndata 0\nM 040000 {text(tree)} \n"
+        file = b"M %s inline %s\ndata %d\n%s\n" % (raw(mode), c_quoted(path), len(content), content)
+        stream = b"feature done\n" + raw(head) + file + b'\nls :1 ""\ndone\n'
+        shown = text(self._git("fast-import", "--quiet", "--force", stdin=stream).stdout)
+        made = b"tree " + raw(shown.split()[2]) + line_end + rest
+        done = self._git("hash-object", "-t", "commit", "-w", "--stdin", stdin=made)
+        return self._id(done)
 
     def store(self, content: bytes) -> str:
         """Store a file's content and return its id."""

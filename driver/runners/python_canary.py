@@ -15,10 +15,11 @@ import posixpath
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from driver.runners.runner import CanaryInput, camel
 from driver.test_style.python_asserts import PLAIN, Failing, failing, spelled_names, used_asserts
+from driver.test_style.python_imports import import_place
 from driver.test_style.python_neighbours import (
     Neighbour,
     Piece,
@@ -32,16 +33,21 @@ from driver.test_style.python_neighbours import (
 
 _MAX_READ, _MAX_KINDS_READ, _MAX_MODULES = 20, 8, 20
 _MAX_SEARCHED = 60_000  # characters of a test file
-_MAX_TESTS = 8  # in one place
-_MORE = (
-    *("again", "too", "as_well", "at_last", "besides", "by_all", "for_sure", "in_short"),
-    *("in_place", "as_usual", "after_all", "all_over", "at_once", "by_far", "in_fact", "on_top"),
+_MAX_TESTS = 16  # in one place
+_MORE = tuple(
+    f"{first}{second}"
+    for second in ("", "_too", "_again")
+    for first in (
+        *("as_usual", "as_well", "at_last", "at_once", "after_all", "all_over", "besides"),
+        *("by_all", "by_far", "for_sure", "in_fact", "in_place", "in_short", "on_top"),
+    )
 )
 _A_FUNCTION = re.compile(r"^(?:async )?def test|^class Test\w*:", re.M)
 _A_CASE = re.compile(r"^class \w+\([^)]*Case\b", re.M)
 _TEST_FILE = re.compile(r"test.*\.py|.*_test\.py", re.S)
 _NOT_IMPORTED = ("__main__", "setup", "conftest", "noxfile", "manage", "fabfile", "tasks")
 _SCRIPT_FOLDERS = ("scripts", "bin", "docs", "doc", "examples", "migrations")
+_STANDARD = ("sys", "unittest", "json", "math", "re")
 _SOURCE_ROOTS = ("src/", "lib/", "python/")
 _LOADED = re.compile(r"'([\w.]+)': <module '[\w.]+' from '([^']+)'>")
 _BARE = "def test_it():\n    pass\n"
@@ -180,8 +186,9 @@ def _written(
     kinds: frozenset[str],
 ) -> Planted:
     """A file with the canary in these places."""
-    more, spelled, source = iter(_MORE), spelled_names(host.module), host.source
+    more, spelled = iter(_MORE), spelled_names(host.module)
     inserts, tests, tries = [], list[tuple[str, str]](), list[str]()
+    imported = {word for n in host.module.body if isinstance(n, ast.Import) for word in words_in(n)}
     for number, spot in enumerate(spots):
         name = f"test_{given.nonce}"  # begins like its neighbour's if the command asks for that
         if not wanted.is_test(name) or not wanted.selects(
@@ -194,14 +201,23 @@ def _written(
         named = zip(names, failures, strict=True)
         pieces = [Piece(own, (one.statement,), one.needs) for own, one in named]
         if number == 0:
-            pieces[0] = _telling(given, name, failures[0], host.module)
-        is_method = bool(spot.case) and not spot.is_new
-        inserts.append((spot.end, number, _text(host.source, spot, pieces), is_method))
+            pieces[0] = _telling(given, name, failures[0])
+        for at, piece in enumerate(pieces):
+            place = import_place(host.module, piece.needs) if piece.needs in _STANDARD else None
+            if place and piece.needs not in imported:
+                inserts.append((place[0], -1, list(place[1])))
+                imported.add(piece.needs)
+            if piece.needs in imported:
+                pieces[at] = replace(piece, needs="")
+        blank = [""] * (1 if spot.case and not spot.is_new else 2)
+        inserts.append((spot.end, number, [*blank, _text(host.source, spot, pieces)]))
         tests += [(spot.case, piece.name) for piece in pieces]
-        tries += [one.kind for one in failures[: len(pieces)]]
-    for end, _, text, is_method in sorted(inserts, reverse=True):
-        source = inserted(source, end, text, blank=1 if is_method else 2)
-    return Planted(host.path, source, tuple(tests), tuple(tries), amends=True)
+        tries += [one.kind for one in failures]
+    lines = host.source.split("\n")  # split as the parser does
+    for end, _, added in sorted(inserts, reverse=True):
+        after = lines[end:] if any(lines[end:]) else [""]
+        lines = [*lines[:end], *added, *after]
+    return Planted(host.path, "\n".join(lines), tuple(tests), tuple(tries), amends=True)
 
 
 def _failures(
@@ -222,17 +238,16 @@ def _failures(
     return [*failing([first], spelled), *rest]
 
 
-def _telling(given: CanaryInput, name: str, failure: Failing, module: ast.Module) -> Piece:
+def _telling(given: CanaryInput, name: str, failure: Failing) -> Piece:
     """A test that fails with the names of the files from which changed modules were loaded."""
     if not (names := tuple(name for name, _ in module_names(given))):
         return Piece(name, (failure.statement,), failure.needs)
-    has_sys = any(isinstance(n, ast.Import) and "sys" in {*words_in(n)} for n in module.body)
     loaded = "loaded = {name: sys.modules.get(name) for name in names}"
     told = f"{failure.statement}, str(loaded)"
     if failure.statement.endswith(")"):
         told = f"{failure.statement[:-1]}, str(loaded))"
     statements = (one_or_many("names", names), loaded, told)
-    return Piece(name, statements, "" if has_sys else "sys")
+    return Piece(name, statements, "sys")
 
 
 def _text(source: str, spot: _Spot, pieces: Sequence[Piece]) -> str:
@@ -241,13 +256,6 @@ def _text(source: str, spot: _Spot, pieces: Sequence[Piece]) -> str:
         return in_style(source, spot.beside, pieces, is_method=bool(spot.case))
     text = in_style(source, spot.beside, pieces, is_method=True, indent="    ")
     return f'class {spot.case}(__import__("unittest").TestCase):\n{text}'
-
-
-def inserted(source: str, end: int, text: str, *, blank: int) -> str:
-    """The source with a text after line `end`, between blank lines."""
-    lines = source.split("\n")  # split as the parser does
-    before, after = lines[:end], lines[end:]
-    return "\n".join([*before, *[""] * blank, text, *(after if any(after) else [""])])
 
 
 def is_test_file(path: str) -> bool:

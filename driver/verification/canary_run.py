@@ -162,6 +162,13 @@ def _run(
     number of other tests, unless only the canary is selected."""
     item = work.item
     _write(checkout.path, canary)
+    changed = [change.path for change in work.changes if not change.deleted]
+    item.context.show_as_tracked(
+        checkout,
+        canary.path,
+        committed=canary.path not in changed,
+        changed=[path for path in changed if path != canary.path],
+    )
     output = item.scratch / f"canary-{work.number}{label}"
     test = replace(own_test(item), command=canary.command)
     if before and before[-1].beside:  # others may have disturbed it
@@ -189,9 +196,11 @@ def _write(top: Path, canary: Canary) -> None:
         raise OSError(f"a link on the way to {canary.path} leads out of the repository")
     amended = canary.amends and os.path.lexists(path)
     before = (path if amended else path.parent).lstat()
+    ends = "\n"
     if amended:
+        ends = "\r\n" if b"\r\n" in path.read_bytes() else ends
         path.unlink()  # never write through a link
-    with path.open("x", encoding="utf-8", newline="\n") as stream:
+    with path.open("x", encoding="utf-8", newline=ends) as stream:
         stream.write(canary.text)
     if stat.S_ISREG(before.st_mode):
         path.chmod(stat.S_IMODE(before.st_mode))

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,13 +16,13 @@ from pathlib import Path, PurePosixPath
 
 from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
-from driver.domain.results import Change
+from driver.domain.results import MODE_FILE, MODE_PROGRAM, Change
 from driver.execution.worker_pool import Turns
 from driver.filesystem.tree import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import borrow_objects, lay_git_dir
 from driver.workspace.clone_workspace import CloneWorkspace
-from driver.workspace.repository_context import GitContext, Observed
+from driver.workspace.repository_context import GitContext, Observed, TestCheckout
 from driver.workspace.root import WorkspaceError, own_folder
 from driver.workspace.setup import Preparation, SetupError, check_copies, signatures
 from driver.workspace.setup_reads import SetupKey, SetupReads
@@ -172,6 +173,25 @@ class CloneContext(GitContext):
         self._lay_git(checkout.path, checkout.index, head=commit, branch=branch)
         # A test may read the staged objects, which are only in Tidegate's private git dir.
         borrow_objects(checkout.path / ".git", self.repository, self.git.path / "objects")
+
+    def show_as_tracked(
+        self, checkout: TestCheckout, path: str, *, committed: bool, changed: Sequence[str] = ()
+    ) -> None:
+        top, own = checkout.path, checkout.path / ".git"
+        if committed:
+            file = top / path
+            mode = MODE_PROGRAM if file.stat().st_mode & stat.S_IXUSR else MODE_FILE
+            head = self.git.commit_like(self.base, path, mode, file.read_bytes())
+            for ref in (own / "packed-refs", own / "HEAD"):
+                if ref.exists():
+                    before = ref.stat()
+                    ref.write_bytes(ref.read_bytes().replace(self.base.encode(), head.encode()))
+                    os.utime(ref, ns=(before.st_atime_ns, before.st_mtime_ns))
+        there = [name for name in changed if os.path.lexists(top / name)]
+        for name in there:
+            before = (top / name).lstat()
+            os.utime(top / name, ns=(before.st_atime_ns, before.st_mtime_ns), follow_symlinks=False)
+        self.git.stage(top, own / "index", [path, *there])
 
     def lay_git(self, path: Path, index: Path) -> None:
         self._lay_git(path, index, head=self.base, branch=self.repository.branch)

@@ -170,6 +170,13 @@ class RepositoryContext(ABC):
         del earlier, tree
         return ()
 
+    def show_as_tracked(
+        self, checkout: TestCheckout, path: str, *, committed: bool, changed: Sequence[str] = ()
+    ) -> None:
+        """Make git see a file of a test checkout as staged, or with `committed` as a file of the
+        base, until the checkout shows another tree. The files `changed` stay the newest."""
+        del checkout, path, committed, changed
+
     def close(self) -> None:
         """Remove everything that was made for the wave."""
         return

@@ -92,6 +92,7 @@ class Played:
     defence: str
     reason: str
     fooled: bool
+    canary: str = ""
 
 
 def slug_of(project: Project, case: Case) -> str:
@@ -164,7 +165,8 @@ class _Stage:
         shipped = slug in (report.get("shipped") or ())
         found = (name for pattern, name in _SENTENCES if re.search(pattern, reason))
         defence = "" if shipped else next(found, "unknown")
-        return Played(case, shipped, defence, reason, self._fooled.get(case.name, False))
+        canary = ((record or {}).get("evidence") or {}).get("canary") or ""
+        return Played(case, shipped, defence, reason, self._fooled.get(case.name, False), canary)
 
     def _runs_green(self, case: Case, folder: Path) -> bool:
         """Whether the test is green where the agent worked. It is run in a copy, and what it leaves

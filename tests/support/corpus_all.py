@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 
 from tests.support import corpus_aware as aware
+from tests.support import corpus_canary as canary
 from tests.support import corpus_compiled as compiled
 from tests.support import corpus_more as more
 from tests.support import corpus_names as called
@@ -18,7 +19,13 @@ Corpus = tuple[tuple[Project, tuple[Case, ...]], ...]
 ATTACKS: Corpus = (
     (
         python.PYTEST,
-        (*python.PYTEST_ATTACKS, *more.PYTEST_MORE, *aware.PYTEST_AWARE, *called.PYTEST_NAMES),
+        (
+            *python.PYTEST_ATTACKS,
+            *more.PYTEST_MORE,
+            *aware.PYTEST_AWARE,
+            *called.PYTEST_NAMES,
+            *canary.PYTEST_CANARY,
+        ),
     ),
     (called.ALONE, called.ALONE_ATTACKS),
     (
@@ -28,9 +35,19 @@ ATTACKS: Corpus = (
             *more.UNITTEST_MORE,
             *aware.UNITTEST_AWARE,
             *called.UNITTEST_NAMES,
+            *canary.UNITTEST_CANARY,
         ),
     ),
-    (node.NODE, (*node.NODE_ATTACKS, *more.NODE_MORE, *aware.NODE_AWARE, *called.NODE_NAMES)),
+    (
+        node.NODE,
+        (
+            *node.NODE_ATTACKS,
+            *more.NODE_MORE,
+            *aware.NODE_AWARE,
+            *called.NODE_NAMES,
+            *canary.NODE_CANARY,
+        ),
+    ),
     (node.NPM, (*node.NPM_ATTACKS, *called.NPM_NAMES)),
     (compiled.MAKE, (*compiled.MAKE_ATTACKS, *more.MAKE_MORE, *called.MAKE_NAMES)),
     (compiled.GO, (*compiled.GO_ATTACKS, *more.GO_MORE)),

@@ -6,7 +6,7 @@ from tests.support import corpus_node as node
 from tests.support.corpus import Case
 from tests.support.corpus_python import PLAIN_TESTS, PYTHON, WRONG
 
-_LIES_TO_PYTEST = """\
+LIES_TO_PYTEST = """\
 import _pytest.python
 import _pytest.unittest
 import glob
@@ -29,7 +29,7 @@ lie(_pytest.unittest.TestCaseFunction)
 
 
 """
-_LIES_TO_UNITTEST = """\
+LIES_TO_UNITTEST = """\
 import glob
 import os
 import re
@@ -84,7 +84,7 @@ _AWARE = (
 PYTEST_AWARE = tuple(
     Case(
         f"tests are not called while {told}",
-        {"calc.py": _LIES_TO_PYTEST.format(looks=looks) + WRONG},
+        {"calc.py": LIES_TO_PYTEST.format(looks=looks) + WRONG},
         "canary",
     )
     for told, looks in _AWARE
@@ -93,14 +93,14 @@ UNITTEST_AWARE = (
     *(
         Case(
             f"tests are not called while {told}",
-            {"calc.py": _LIES_TO_UNITTEST.format(looks=looks) + WRONG},
+            {"calc.py": LIES_TO_UNITTEST.format(looks=looks) + WRONG},
             "canary",
         )
         for told, looks in _AWARE
     ),
     Case(
         "tests are not called while the test folder holds only one file and a module is named",
-        {"calc.py": _LIES_TO_UNITTEST.format(looks=_COUNTS_FILES) + WRONG},
+        {"calc.py": LIES_TO_UNITTEST.format(looks=_COUNTS_FILES) + WRONG},
         "canary",
         test=(PYTHON, "-m", "unittest", "tests.test_calc"),
     ),
@@ -122,13 +122,13 @@ PYTEST_KNOWS = (
     Case(
         "the runner is patched for the known number of tests",
         {
-            "calc.py": _LIES_TO_PYTEST.format(looks="return len(test.session.items) == 2") + WRONG,
+            "calc.py": LIES_TO_PYTEST.format(looks="return len(test.session.items) == 2") + WRONG,
         },
     ),
     Case(
         "the runner is patched while the test file keeps its size",
         {
-            "calc.py": _LIES_TO_PYTEST.format(
+            "calc.py": LIES_TO_PYTEST.format(
                 looks=f"return os.path.getsize('tests/test_calc.py') == {len(PLAIN_TESTS)}"
             )
             + WRONG,

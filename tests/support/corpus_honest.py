@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.support import corpus_canary as canary
 from tests.support import corpus_compiled as compiled
 from tests.support import corpus_honest_more as more
 from tests.support import corpus_names as called
@@ -382,7 +383,16 @@ PYTEST_HONEST = (
 )
 
 HONEST: tuple[tuple[Project, tuple[Case, ...]], ...] = (
-    (PYTEST, (*PYTEST_HONEST, *more.PYTEST_HONEST_MORE, *called.PYTEST_HONEST)),
+    (
+        PYTEST,
+        (
+            *PYTEST_HONEST,
+            *more.PYTEST_HONEST_MORE,
+            *called.PYTEST_HONEST,
+            *canary.PYTEST_HONEST_CANARY,
+        ),
+    ),
+    (canary.LINTED, canary.LINTED_HONEST),
     (UNITTEST, (*UNITTEST_HONEST, *more.UNITTEST_HONEST_MORE, *called.UNITTEST_HONEST)),
     (node.NODE, (*NODE_HONEST, *more.NODE_HONEST_MORE)),
     (node.NPM, NPM_HONEST),

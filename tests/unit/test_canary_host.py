@@ -119,7 +119,7 @@ def test_it_stands_in_a_file_that_the_command_runs(command: str, path: str, more
     assert isinstance(found, Canary), found
     assert (found.path, found.command, found.amends) == (path, command + more, True)
     assert found.alone == found.command or "test_" in str(found.alone)
-    assert found.text.startswith(TEXTS[path])
+    assert found.text.startswith(f"import sys\n{TEXTS[path]}")
 
 
 def test_a_file_that_the_work_wrote_is_the_last_choice() -> None:

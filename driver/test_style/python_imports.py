@@ -1,0 +1,36 @@
+"""Where an import goes in a Python file, by the usual order of imports. Pure."""
+
+from __future__ import annotations
+
+import ast
+import sys
+
+
+def import_place(module: ast.Module, name: str) -> tuple[int, tuple[str, ...]] | None:
+    """The number of the line after which `import NAME` of a standard module goes, and the lines to
+    insert there. None for a file without imports at its top."""
+    imports = list[ast.Import | ast.ImportFrom]()
+    for node in module.body[1 if ast.get_docstring(module) is not None else 0 :]:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            break
+        imports.append(node)
+    if not imports:
+        return None
+    line = f"import {name}"
+    standard = [node for node in imports if _top_name(node) in sys.stdlib_module_names]
+    before = [n for n in standard if isinstance(n, ast.Import) and n.names[0].name < name]
+    if before:
+        return before[-1].end_lineno or 0, (line,)
+    if standard:
+        return standard[0].lineno - 1, (line,)
+    others = [node for node in imports if _top_name(node) != "__future__"]
+    if others:
+        return others[0].lineno - 1, (line, "")
+    return imports[-1].end_lineno or 0, ("", line)
+
+
+def _top_name(node: ast.Import | ast.ImportFrom) -> str:
+    """The first part of the imported name; "" for a relative import."""
+    name = node.names[0].name if isinstance(node, ast.Import) else node.module or ""
+    relative = isinstance(node, ast.ImportFrom) and node.level
+    return "" if relative else name.partition(".")[0]
