@@ -141,6 +141,17 @@ def signature_at(path: str) -> Signature | None:
         return None
 
 
+def renew_change_times(top: Path, names: Iterable[str]) -> list[str]:
+    """Give files the current time as their change time (ctime), and leave their other times.
+    Returns the names of those that exist."""
+    there = [name for name in names if os.path.lexists(top / name)]
+    follow = os.utime not in os.supports_follow_symlinks
+    for name in there:
+        seen = (top / name).lstat()
+        os.utime(top / name, ns=(seen.st_atime_ns, seen.st_mtime_ns), follow_symlinks=follow)
+    return there
+
+
 def copy_into(source: Path, target: Path) -> None:
     """Copy a file, link or folder. The copy shares disk blocks if the file system supports it.
 

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import os
 import shutil
-import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,9 +17,16 @@ from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, MODE_PROGRAM, Change
 from driver.execution.worker_pool import Turns
-from driver.filesystem.tree import copy_into, newest_ns, remove_tree, signature_of, snapshot
+from driver.filesystem.tree import (
+    copy_into,
+    newest_ns,
+    remove_tree,
+    renew_change_times,
+    signature_of,
+    snapshot,
+)
 from driver.git.private_git import PrivateGit, Remote, Repository
-from driver.git.repository import borrow_objects, lay_git_dir
+from driver.git.repository import borrow_objects, lay_git_dir, replace_in_refs
 from driver.workspace.clone_workspace import CloneWorkspace
 from driver.workspace.repository_context import GitContext, Observed, TestCheckout
 from driver.workspace.root import WorkspaceError, own_folder
@@ -179,18 +185,10 @@ class CloneContext(GitContext):
     ) -> None:
         top, own = checkout.path, checkout.path / ".git"
         if committed:
-            file = top / path
-            mode = MODE_PROGRAM if file.stat().st_mode & stat.S_IXUSR else MODE_FILE
-            head = self.git.commit_like(self.base, path, mode, file.read_bytes())
-            for ref in (own / "packed-refs", own / "HEAD"):
-                if ref.exists():
-                    before = ref.stat()
-                    ref.write_bytes(ref.read_bytes().replace(self.base.encode(), head.encode()))
-                    os.utime(ref, ns=(before.st_atime_ns, before.st_mtime_ns))
-        there = [name for name in changed if os.path.lexists(top / name)]
-        for name in there:
-            before = (top / name).lstat()
-            os.utime(top / name, ns=(before.st_atime_ns, before.st_mtime_ns), follow_symlinks=False)
+            mode = MODE_PROGRAM if os.access(top / path, os.X_OK) else MODE_FILE
+            head = self.git.commit_like(self.base, path, mode, (top / path).read_bytes())
+            replace_in_refs(own, self.base, head)
+        there = renew_change_times(top, changed)
         self.git.stage(top, own / "index", [path, *there])
 
     def lay_git(self, path: Path, index: Path) -> None:

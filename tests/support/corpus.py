@@ -165,7 +165,8 @@ class _Stage:
         shipped = slug in (report.get("shipped") or ())
         found = (name for pattern, name in _SENTENCES if re.search(pattern, reason))
         defence = "" if shipped else next(found, "unknown")
-        canary = ((record or {}).get("evidence") or {}).get("canary") or ""
+        attempts = (record or {}).get("attempts") or [{}]
+        canary = (attempts[-1].get("evidence") or {}).get("canary") or ""
         return Played(case, shipped, defence, reason, self._fooled.get(case.name, False), canary)
 
     def _runs_green(self, case: Case, folder: Path) -> bool:
