@@ -71,7 +71,8 @@ def resume_state(
     settled, green = bool(entry.get("settled")), entry.get("verdict") == Verdict.VERIFIED
     counted = entry.get("attempt")
     number = counted if isinstance(counted, int) and not isinstance(counted, bool) else 0
-    attempts = 0 if settled or green or moved else number
+    undecided = entry.get("verdict") == Verdict.UNDECIDED  # no fault of the work
+    attempts = 0 if settled or green or moved or undecided else number
     commit = text_or_none(entry.get("commit"))
     kept = entry.get("proven") or entry.get("waits")
     proven = green or (bool(kept) and not settled)

@@ -11,8 +11,8 @@ from enum import Enum, auto
 from typing import Any
 
 from driver.backend_api.driver import Usage
-from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
-from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
+from driver.domain.phase_receipt import COMPLETED, TESTER, PhaseReceipt
+from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, RunKind, Verdict
 from driver.domain.reviews import Review, ReviewWord
 from driver.terminal.safe_text import describe_verdict
 from state_store.database import events
@@ -97,7 +97,8 @@ def judged(attempt: Attempt, receipt: PhaseReceipt, *, final: bool) -> Step:
     cost = {"model": attempt.model, **_used(attempt.usage, attempt.duration_s)}
     ended = {"verdict": str(attempt.verdict), "error": attempt.reason or None}
     # Work that waits for a person is kept, and proven again once a person has decided.
-    over = final and attempt.verdict is not Verdict.HALTED and not attempt.waits
+    kept = attempt.waits or _could_not_be_judged(attempt, receipt)
+    over = final and attempt.verdict is not Verdict.HALTED and not kept
     kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
     return Step(
         ((events.ATTEMPT_JUDGED, facts), (events.PHASE_FINISHED, receipt.to_json())),
@@ -207,6 +208,14 @@ def _phase_of(attempt: Attempt) -> str:
     if attempt.verdict is Verdict.VERIFIED:
         return "verified" if attempt.number == 1 else "repaired"
     return "failed" if attempt.number == 1 else "repair_failed"
+
+
+def _could_not_be_judged(attempt: Attempt, receipt: PhaseReceipt) -> bool:
+    """True if an agent's work is whole, but its proof has given no answer: it is proven again
+    before another agent is paid. After a signal other work may help."""
+    killed = attempt.test is not None and attempt.test.kind is RunKind.KILLED
+    undecided = attempt.verdict is Verdict.UNDECIDED and attempt.tree is not None
+    return undecided and receipt.role == TESTER and not (attempt.final or killed)
 
 
 def _counted(last: Attempt) -> int:
