@@ -1,1 +1,1 @@
-"""Where a Python test command imports from: the question to its interpreter, and its rules."""
+"""The imports of a Python test command: the question to its interpreter, and the rules."""

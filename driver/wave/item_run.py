@@ -54,9 +54,11 @@ def _run(item: ItemRun, state: ResumeState) -> ItemOutcome:
         if (ignored := of_ignored(workspace.ignored())) is not None:
             nothing = item.outcome(ignored.verdict, ignored.reason)
             return item.settle(replace(nothing, reviews=(), phases=()))
-        if start.work is None and (reason := wave.readiness.of(item)):
-            return item.settle(item.outcome(Verdict.UNDECIDED, reason))
-        if start.work is not None:
+        if start.work is None:
+            if reason := wave.readiness.of(item):
+                return item.settle(item.outcome(Verdict.UNDECIDED, reason))
+            wave.baselines.begin(item)  # in the checkout that the question has left
+        else:
             if start.work.tree is not None:
                 workspace.put(start.work.tree)
                 save(item, start.work.tree)
@@ -78,7 +80,6 @@ def _start(item: ItemRun, state: ResumeState) -> ResumePoint | ItemOutcome:
         item.wave.spending.check()
         _check_reviewers_price(item)
         item.wave.readiness.begin(item)
-        item.wave.baselines.begin(item)
     carry_over(item, state)
     item.phases.extend(start.phases)
     item.wave.recorder.resumed(item.key, start.phases)
