@@ -81,6 +81,23 @@ def of_missing(
     return ""
 
 
+_PYTHON_FILE = re.compile(r"(?<![\w./-])/[^\s:'\"()<>,]+\.py\b")
+
+
+def of_output(output: str, changed: Collection[str], checkout: str) -> str:
+    """The sentence about a red test whose output names a changed file of another checkout, mostly
+    in an ImportError or a traceback; "" for none. `checkout` is the user's. The output has no
+    absolute paths of the tested tree."""
+    for file in _PYTHON_FILE.findall(output):
+        for path in changed:
+            is_long = "/" in path and file.endswith(f"/{path}")
+            if is_long or file == posixpath.join(checkout, path):
+                root = posixpath.dirname(path).partition("/")[0]
+                remedy = _remedy(root if root in _USUAL_ROOTS else ".")
+                return f"the tests import {file} in place of {path}, which was changed: {remedy}"
+    return ""
+
+
 def of_absent(absent: Sequence[str], owned: Sequence[OwnedPath], untracked: Collection[str]) -> str:
     """The sentence about test files that the command names and the base lacks; "" for none. The
     item may write files that it owns. `untracked` files are in the user's checkout."""

@@ -22,6 +22,7 @@ from driver.policy.grades import graded, is_rerun, of_grade
 from driver.policy.installed_modules import may_name_dependencies, of_installed
 from driver.policy.judgement import NO_ANSWER, Judgement
 from driver.policy.test_files import is_test
+from driver.python_imports.rules import of_output
 from driver.runners.canary import CanaryVerdict
 from driver.terminal.safe_text import describe_run
 from driver.test_command.build_scripts import lines_run
@@ -39,6 +40,8 @@ def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
     verify = item.wave.settings.verify
     found = item.wave.baselines.of(item)
     judgement = acceptance.of_proof(proof, found.baseline, work.changes)
+    if judgement.verdict is Verdict.FAILED and (why := _imported_elsewhere(work)):
+        return Judgement(Verdict.UNDECIDED, f"{proof.reason}; {why}", waits=True), found
     if judgement.verdict is not Verdict.VERIFIED:
         return judgement, found
     for check in (_with_counts, _with_reverted, _with_further_runs, _with_installed):
@@ -49,6 +52,15 @@ def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
         return objection, found
     found = graded(proof, found)
     return of_grade(found, verify.min_grade) or judgement, found
+
+
+def _imported_elsewhere(work: ProvenWork) -> str:
+    """The sentence about a changed module that a red test imported from another checkout."""
+    if work.item.repository is None:
+        return ""
+    changed = [change.path for change in work.changes if change.path.endswith(".py")]
+    top = work.item.repository.repository.top.as_posix()
+    return of_output(work.proof.output, changed, top)
 
 
 def _with_counts(work: ProvenWork, found: Evidence) -> Evidence:

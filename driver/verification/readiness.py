@@ -8,6 +8,7 @@ import json
 import os
 import posixpath
 import re
+import shlex
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +25,8 @@ from driver.python_imports import probe
 from driver.python_imports.question import ImportQuestion, question_of
 from driver.python_imports.rules import Imports, of_absent, of_elsewhere, of_missing
 from driver.run_state.context import ItemRun
-from driver.runners.runner import Call
-from driver.runners.table import find_call
-from driver.test_command.build_scripts import in_folder
+from driver.runners.table import find_call, make_call
+from driver.test_command.build_scripts import MAKEFILES, in_folder
 from driver.test_command.invocations import innermost, programs
 from driver.verification.test_run import test_environment
 from driver.workspace.clone_context import CloneContext
@@ -35,7 +35,7 @@ from state_store.documents.errors import TidegateError
 _FOLDER = "imports"  # in the run folder
 _PLUGIN = "probe_of_imports"  # a module of the repository could have a plainer name
 _TIMEOUT_S = 60.0
-_SETS_PATHS = ("PYTHONPATH", "PATH=", "activate")
+_SETS_PATHS = ("PATH", "activate", "export")
 _CODE = "exec(compile(open({path!r}, encoding='utf-8').read(), {path!r}, 'exec')); main()"
 _PROGRAM = re.compile(r"[\w./+-]+")
 _OF_SHELLS = (
@@ -51,10 +51,12 @@ _NO_MODULE = "No module named "
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An item's question, and the key of the question that it shares."""
+    """An item's question, and the key of the question that it shares. It is asked in `folder`, and
+    the text `prefix` goes before its words."""
 
     question: ImportQuestion
-    call: Call
+    folder: str
+    prefix: str
     key: tuple[object, ...]
 
 
@@ -142,22 +144,38 @@ class _Texts(Mapping[str, str]):
 
 
 def _ask(item: ItemRun) -> _Asked | None:
-    """The question for an item; None if its command calls no Python runner, or sets the import path
-    itself."""
+    """The question for an item; None if its command calls no Python runner."""
     context, command = item.repository, item.spec.test_command
-    shown = command if isinstance(command, str) else " ".join(command)
-    if context is None or any(word in shown for word in _SETS_PATHS):
+    work_dir = "" if item.work_dir == "." else item.work_dir
+    if context is None:
         return None
-    call = find_call(command, "" if item.work_dir == "." else item.work_dir)
-    if call is None or not call.extendable:
+    texts = _Texts(context)
+    call = find_call(command, work_dir)
+    by_build = call is None and make_call(command, work_dir, texts)
+    call = call or by_build or None
+    question = question_of(call, context.paths, texts) if call else None
+    if call is None or question is None:
         return None
-    question = question_of(call, context.paths, _Texts(context))
-    if question is None:
+    before: tuple[str, ...] = ()
+    prefix, tail = "", " ".join(call.words)
+    if by_build:
+        # The lines run without make, which could set the import path before.
+        made = "".join(context.text(in_folder(item.work_dir, name)) for name in MAKEFILES)
+        if "$" in tail or any(word in made for word in _SETS_PATHS):
+            return None
+        question, work_dir = replace(question, certain=False), call.folder
+    elif not call.extendable:
         return None
-    before = () if isinstance(command, str) else command[: -len(call.words)]
+    elif not isinstance(command, str):
+        before = command[: -len(call.words)]
+    elif command.rstrip().endswith(tail):
+        prefix = command.rstrip().removesuffix(tail)
+    else:
+        return None
     words = (*before, *question.words)
-    key = (item.planned.home.key, call.folder, words, question.first, question.plugin)
-    return _Asked(replace(question, words=words), call, (*key, question.certain))
+    key = (item.planned.home.key, work_dir, prefix, words, question.first, question.plugin)
+    question = replace(question, words=words)
+    return _Asked(question, work_dir, prefix, (*key, question.certain))
 
 
 def _missing_program(item: ItemRun) -> str:
@@ -212,10 +230,9 @@ def _asked_in(item: ItemRun, top: Path, asked: _Asked, folder: Path) -> _Answer:
             environment[name] = sep.join(filter(None, (environment.get(name), more[name])))
     else:
         words = (*words, "-c", _CODE.format(path=str(script)))
-    place = top / asked.call.folder
-    done = wave.processes.run(
-        Command(words, place, {**environment, **new_mark(wave.key)}, _TIMEOUT_S)
-    )
+    start = f"{asked.prefix}{shlex.join(words)}" if asked.prefix else words
+    marked = {**environment, **new_mark(wave.key)}
+    done = wave.processes.run(Command(start, top / asked.folder, marked, _TIMEOUT_S))
     answer = given.with_name(f"{given.name}.out")
     if not answer.is_file():
         return _Answer(problem=_why_not(question, done))

@@ -75,6 +75,56 @@ def test_tests_that_import_another_checkout_are_told_before_an_agent_is_paid(
     assert not record["attempts"]
 
 
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        ("cd . && {python} -m unittest -q tests.test_u", {}),
+        ("A=1 {python} -m unittest -q tests.test_u", {}),
+        ("make test", {"Makefile": "test:\n\t{python} -m unittest -q tests.test_u\n"}),
+    ],
+)
+@beside
+def test_a_longer_command_is_asked_as_well(
+    folder: Path, command: str, files: dict[str, str]
+) -> None:
+    python = str(folder / "env/bin/python")
+    texts = {name: text.format(python=python) for name, text in files.items()}
+    scene = Scene(folder, {"src/u.py": WRONG, "tests/test_u.py": CASE.format(module="u"), **texts})
+    an_environment(folder / "env", scene.repo.path / "src")
+    record = played(scene, command.format(python=python), ["src/u.py"])
+    assert (record["verdict"], "import set" in record["error"]) == ("undecided", False)
+    assert f"import {scene.repo.path}/src/u.py in place of src/u.py" in record["error"]
+
+
+@pytest.mark.parametrize("prefix", ["PYTHONPATH=src ", "export PYTHONPATH=src && "])
+@beside
+def test_a_command_that_sets_the_path_itself_goes_on(folder: Path, prefix: str) -> None:
+    scene = scene_of(folder, "src/u.py", "tests/test_u.py", CASE.format(module="u"))
+    python = an_environment(folder / "env", scene.repo.path / "src")
+    command = f"{prefix}{python} -m unittest -q tests.test_u"
+    assert played(scene, command, ["src/u.py"], right("src/u.py"))["verdict"] == "verified"
+
+
+@beside
+def test_a_red_test_that_names_another_checkout_is_no_regression(folder: Path) -> None:
+    """The question is not asked for a program that is no runner."""
+    files = {
+        "src/u.py": WRONG,
+        "check.py": "import sys\n\nfrom u import value\n\ntry:\n    from u import more\nexcept "
+        "ImportError as error:\n    sys.exit(str(error) if '--new' in open('new').read() else 0)\n",
+        "new": "",
+    }
+    scene = Scene(folder, files)
+    python = an_environment(folder / "env", scene.repo.path / "src")
+    adds = lambda agent: agent.write(  # noqa: E731
+        {"src/u.py": WRONG + "more = 1\n", "new": "--new"}
+    )
+    record = played(scene, [python, "check.py"], ["src/u.py", "new"], adds)
+    assert record["verdict"] == "undecided"
+    assert f"the tests import {scene.repo.path}/src/u.py in place of src/u.py" in record["error"]
+    assert len(record["attempts"]) == 1
+
+
 @beside
 def test_every_name_counts_by_itself(folder: Path) -> None:
     text = "from src.u import value as same\n" + CASE.format(module="u")
