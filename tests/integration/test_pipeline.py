@@ -16,6 +16,7 @@ from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
     FAILURE_REFUSED,
+    Usage,
     WorkerResult,
 )
 from state_store.database.store import EventStore
@@ -40,9 +41,11 @@ from tests.support.pipelines import (
 from tests.support.programs import LOOP
 from tests.support.waves import BILLED, Agent, Scene, Step, item, writes
 
+FREE = Usage(0, 0, 0.0)
 
-def ends(failure: str, error: str = "it fell over") -> Step:
-    return lambda agent: WorkerResult("", failure=failure, error=error, usage=BILLED)
+
+def ends(failure: str, error: str = "it fell over", usage: Usage = BILLED) -> Step:
+    return lambda agent: WorkerResult("", failure=failure, error=error, usage=usage)
 
 
 @pytest.fixture
@@ -132,7 +135,9 @@ def test_a_gates_own_command_decides_too_and_its_output_goes_to_the_repair(scene
         (writes(a__txt="good and more\n"), "refused", "changed outside its writes: a.txt"),
         (writes(other__txt="x\n"), "refused", "changed outside its files: other.txt"),
         (ends(FAILURE_AGENT), "failed", "phase docs: it fell over"),
-        (ends(FAILURE_COULD_NOT_RUN), "undecided", "phase docs: it fell over"),
+        (ends(FAILURE_COULD_NOT_RUN, usage=FREE), "undecided", "phase docs: it fell over"),
+        # What was paid counts as an attempt, or every run would pay for it again.
+        (ends(FAILURE_COULD_NOT_RUN), "failed", "phase docs: it fell over (this has cost"),
     ],
 )
 def test_a_later_agent_that_oversteps_or_fails_keeps_its_item_back(
