@@ -31,6 +31,7 @@ from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.maintenance.past_waves import objects_in, past_waves
 from driver.policy import known_red
 from driver.scheduler.context import repository_in_sight
+from driver.verification.reports import Reports, counting
 from driver.verification.test_run import Test, run_of, test_environment
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.root import workspace_root
@@ -134,16 +135,19 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
     context = CloneContext(root, git, replace(repo, head=shipped.commit), prepare)
     with context.test_checkout(shipped.tree) as checkout:
         environment = {**test_environment(settings), **checkout.environment}
-        command = Command(
-            shipped.command,
-            checkout.path / shipped.work_dir,
-            {**environment, **new_mark(key)},
-            settings.verify.timeout_s,
-            output=folder / "test",
-        )
-        result = command_result(processes.run(command))
+        top = checkout.path / shipped.work_dir
+        with Reports(shipped.command, top, environment, folder / "reports") as reports:
+            command = Command(
+                counting(shipped.command),
+                top,
+                {**reports.environment, **new_mark(key)},
+                settings.verify.timeout_s,
+                output=folder / "test",
+            )
+            result = command_result(processes.run(command))
+            found = reports.read()
         test = Test(shipped.command, shipped.work_dir, base="")
-        run = run_of(test, shipped.tree, result, checkout.tampered(), settings)
+        run = run_of(test, shipped.tree, result, checkout.tampered(), settings, found)
     return replace(run, purpose=_RUN, environment=tuple(sorted(environment)))
 
 

@@ -170,6 +170,8 @@ RUNNERS = (
     Runner(
         name="go",
         read=_read,
+        counting=("-v",),
+        counting_already=("-v", "-json", "-args", "-c", "-list"),
         verb_of="go",
         closes=False,
         test_files=(r".*_tests?\.go",),

@@ -166,6 +166,8 @@ RUNNERS = (
     Runner(
         name="maven",
         read=_read_maven,
+        report_files=("target/surefire-reports/TEST-*.xml", "target/failsafe-reports/TEST-*.xml"),
+        built_by=("pom.xml",),
         programs=("mvn", "mvnw"),
         closes=False,
         camel_case=("java", "kt", "scala", "groovy"),
@@ -183,6 +185,8 @@ RUNNERS = (
     Runner(
         name="gradle",
         read=_read_gradle,
+        report_files=("build/test-results/*/TEST-*.xml",),
+        built_by=("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"),
         programs=("gradle", "gradlew"),
         stream="both",
         closes=False,

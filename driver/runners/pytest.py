@@ -30,6 +30,7 @@ from driver.runners.runner import (
     Named,
     NotApplicable,
     Plan,
+    Report,
     Runner,
     Selection,
     is_folder,
@@ -312,6 +313,15 @@ RUNNERS = (
     Runner(
         name="pytest",
         read=_read,
+        report=Report(
+            variable="PYTEST_ADDOPTS",
+            options="--junitxml={path} -o junit_family=xunit1",
+            name="$PYTEST_CURRENT_TEST",  # pytest replaces it within a test, where it has a value
+            rival="junit",
+            configs=CONFIGS,
+            notice=r"^-+ generated xml file: {path} -+\n",
+            broken=r"unrecognized arguments:.*--junitxml",
+        ),
         programs=_PROGRAMS,
         module="pytest",
         test_files=(r"test_.*\.py", r".*_tests?\.py", r"tests?\.py"),

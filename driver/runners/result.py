@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
+from xml.etree import ElementTree
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
@@ -18,12 +19,14 @@ _NUMBER_AND_WORD = re.compile(r"(\d+) ([a-z]+)")
 class Counts:
     """The counts of a runner. `ran` tests passed or `failed`; errors count as failed. `skipped`
     tests were found but prove nothing: skipped, pending, to do, ignored, expected to fail. Tests
-    excluded by a filter are not counted."""
+    excluded by a filter are not counted. `source` is PRINTED for counts of the output alone,
+    REPORTED for counts of the runner's own report; it does not take part in comparisons."""
 
     runner: str
     ran: int
     failed: int
     skipped: int
+    source: str = field(default="printed", compare=False)
 
     @property
     def passed(self) -> int:
@@ -54,9 +57,11 @@ def counts_from_json(document: Mapping[str, Any] | None) -> Counts | Doubt | Non
     if "doubt" in document:
         return Doubt(str(document["runner"]), str(document["doubt"]))
     ran, failed, skipped = (int(document[name]) for name in ("ran", "failed", "skipped"))
-    return Counts(str(document["runner"]), ran, failed, skipped)
+    source = str(document.get("source", PRINTED))
+    return Counts(str(document["runner"]), ran, failed, skipped, source)
 
 
+PRINTED, REPORTED = "printed", "reported"
 MISSING = "its closing summary is missing"
 CONTRADICTORY = "its summaries contradict each other"
 
@@ -77,7 +82,30 @@ def numbers(text: str) -> dict[str, int]:
 
 
 def total(runner: str, parts: Iterable[Counts]) -> Counts:
-    """The sum of all counts."""
+    """The sum of all counts. It is REPORTED if all of them are."""
+    parts = tuple(parts)
     every = [(one.ran, one.failed, one.skipped) for one in parts]
     ran, failed, skipped = map(sum, zip((0, 0, 0), *every, strict=True))
-    return Counts(runner, ran, failed, skipped)
+    reported = parts and all(one.source == REPORTED for one in parts)
+    return Counts(runner, ran, failed, skipped, REPORTED if reported else PRINTED)
+
+
+def read_junit(runner: str, text: str) -> Counts:
+    """The counts of a report in JUnit's XML. A test with a second error, at its teardown, has two
+    entries. Raises ValueError for another text, and for one with entities, which could be huge."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ValueError("a report has no document type")
+    try:
+        cases = list(ElementTree.fromstring(text).iter("testcase"))
+    except ElementTree.ParseError as error:
+        raise ValueError(str(error)) from error
+    ran = failed = skipped = 0
+    before: tuple[str | None, ...] = ()
+    for case in cases:
+        found = {child.tag for child in case} & {"failure", "error", "skipped"}
+        name = case.get("classname"), case.get("name")
+        if not (found == {"error"} and name == before):
+            ran, skipped = ran + ("skipped" not in found), skipped + ("skipped" in found)
+            failed += bool(found - {"skipped"})
+        before = name if "failure" in found else ()
+    return Counts(runner, ran, failed, skipped, REPORTED)

@@ -102,6 +102,26 @@ class Selection:
     environment: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A report that a runner writes if a variable asks for it, beside what it prints.
+
+    `options` are words for `variable`; {path} in them is the file to write. Its last part is
+    `name`, which may hold a variable that tells a runner within a test from that of the test
+    command. The report is not asked for where the regular expression `rival` is found in the
+    command, the variable or one of the files `configs`: the project makes its own. `notice` is the
+    line that the runner prints about it; `broken` is printed by a runner that knows no such report.
+    """
+
+    variable: str
+    options: str
+    name: str
+    rival: str
+    configs: tuple[str, ...]
+    notice: str
+    broken: str
+
+
 # A test in a call: a path, or a folder and a pattern of file names.
 Named = str | tuple[str, str]
 
@@ -130,6 +150,11 @@ class Runner:
     failed assertion. `red` are the lines that name a failing test in the group `name`, `red_marks`
     further lines that belong to failures.
 
+    `report` is a report in JUnit's XML that it can be asked for. `report_files` are patterns of the
+    reports that it always writes, below a folder with one of the files `built_by`. `counting` are
+    arguments with which it prints its tests, unless the call has one of the arguments
+    `counting_already`.
+
     `emptied` is the text of a test file (path, text) without its tests and all other code, None for
     a file of another kind. `leaves_out` has the call run without some test files of the tree, whose
     paths are given last; None if it cannot.
@@ -152,6 +177,11 @@ class Runner:
     emptied: Callable[[str, str], str | None] | None = None
     leaves_out: Callable[[Call, Collection[str], Sequence[str]], Selection | None] | None = None
     failures: Callable[[str], Mapping[str, str]] | None = None
+    report: Report | None = None
+    report_files: tuple[str, ...] = ()
+    built_by: tuple[str, ...] = ()
+    counting: tuple[str, ...] = ()
+    counting_already: tuple[str, ...] = ()
     red: tuple[str, ...] = ()
     red_marks: tuple[str, ...] = ()
 

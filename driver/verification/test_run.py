@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from driver.agents.dispatch import run_test_command
 from driver.backend_api.driver import CommandLimits, CommandResult
@@ -22,7 +23,9 @@ from driver.run_state.context import ItemRun, Wave
 from driver.run_state.test_turns import Alone
 from driver.runners.counts import count_tests
 from driver.runners.failures import failing_tests, failures_first
+from driver.runners.result import Counts
 from driver.verification.alone import settled
+from driver.verification.reports import Reports, counting
 from driver.workspace.repository_context import TestCheckout
 from driver.workspace.setup import WorkSetupError
 from tools.settings.load import Settings
@@ -139,13 +142,23 @@ def run_test(
     # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden = output.with_name(uuid.uuid4().hex)
     folder, limit_s = checkout.path / test.work_dir, wave.settings.verify.timeout_s
-    with wave.turns.turn(test.name, test.alone) as turn, wave.home.variables() as home:
-        given = {**environment, **home, **new_mark(wave.key)}
-        limits = CommandLimits(limit_s, given, hidden)
-        result = run_test_command(wave.driver, test.command, folder, limits)
+    with (
+        wave.turns.turn(test.name, test.alone) as turn,
+        wave.home.variables() as home,
+        Reports(test.command, folder, {**environment, **home}, hidden) as reports,
+    ):
+
+        def once(variables: Mapping[str, str]) -> CommandResult:
+            limits = CommandLimits(limit_s, {**variables, **new_mark(wave.key)}, hidden)
+            return run_test_command(wave.driver, counting(test.command), folder, limits)
+
+        result = _without_notices(reports, once(reports.environment))
+        if not result.ok and reports.broke(f"{result.stdout}\n{result.stderr}"):
+            result = once({**environment, **home})
+        found = reports.read()
     if result.output_file is not None:
         result = _with_output_at(output, hidden, result)
-    run = run_of(test, tree, result, checkout.tampered(), wave.settings)
+    run = run_of(test, tree, result, checkout.tampered(), wave.settings, found)
     # The path of the test checkout is useless to an agent in another folder.
     top, streams = str(checkout.path), (result.stdout, result.stderr)
     shown = "\n".join(part.rstrip("\n") for part in streams if part.strip())
@@ -156,6 +169,21 @@ def run_test(
         purpose=purpose,
         environment=tuple(sorted(environment)),
         beside=frozenset(turn.beside),
+    )
+
+
+def _without_notices(reports: Reports, result: CommandResult) -> CommandResult:
+    """The result of a test as if no report had been asked for."""
+    for path in _streams(result.output_file) if reports.asked and result.output_file else ():
+        with suppress(OSError):
+            if path.stat().st_size <= MAX_READ_BYTES:
+                text = path.read_bytes().decode("utf-8", "surrogateescape")
+                if (without := reports.without_notices(text)) != text:
+                    path.write_bytes(without.encode("utf-8", "surrogateescape"))
+    return replace(
+        result,
+        stdout=reports.without_notices(result.stdout),
+        stderr=reports.without_notices(result.stderr),
     )
 
 
@@ -178,13 +206,17 @@ def run_of(
     result: CommandResult,
     tampered: Sequence[str],
     settings: Settings,
+    reports: Mapping[str, tuple[Counts, ...]] = MappingProxyType({}),
 ) -> TestRun:
-    """The receipt of a test that ran on `tree` and changed its files `tampered`."""
+    """The receipt of a test that ran on `tree`, changed its files `tampered` and wrote the
+    reports."""
     allowed = settings.verify.survivors == ALLOW
     # Counts need the whole output; there are none if it is too long to read.
     streams = (result.stdout, result.stderr)
     whole = printed(result.output_file) if result.output_file is not None else streams
-    counts = count_tests(test.command, *whole) if whole and not result.could_not_run else None
+    counts = (
+        count_tests(test.command, *whole, reports) if whole and not result.could_not_run else None
+    )
     kind, reason = run_kind(result, tampered, survivors_allowed=allowed)
     failing = failing_tests(test.command, *whole) if whole and kind is RunKind.RED else ()
     return TestRun(
