@@ -9,7 +9,7 @@ from driver.domain.findings import Finding, FindingKind
 from driver.domain.results import TestRun
 from driver.policy.judgement import NO_ANSWER
 from driver.runners.counts import Allowance
-from driver.runners.result import MISSING, Counts, Doubt
+from driver.runners.result import MISSING, REPORTED, Counts, Doubt
 
 COUNTS = "counts"
 
@@ -50,9 +50,10 @@ def of_counts(
     may_be_silent: bool = False,
 ) -> tuple[Finding, ...]:
     """The findings on a green run's counts. `may_be_silent` is true for a command that may print
-    nothing when it is green (`may_be_silent`)."""
+    nothing when it is green (`may_be_silent`); its runner's own report is there all the same."""
     base = baseline if baseline is not None and baseline.kind not in NO_ANSWER else None
-    now = proof.counts
+    now, before = proof.counts, base.counts if base is not None else None
+    may_be_silent = may_be_silent and not (isinstance(before, Counts) and before.source == REPORTED)
     if isinstance(now, Counts):
         found = _of_known(now, base, allowance)
     elif now is not None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.interpreter import PYTHON
 from tests.support.waves import Scene, built, item, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
@@ -28,11 +27,14 @@ FILES = {
         " > target/surefire-reports/TEST-A.xml\n"
     ),
 }
-CALL = f"{shlex.join(PYTHON)} -m pytest -q -p no:cacheprovider"
+CALL = (
+    f"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {shlex.quote(sys.executable)} -m pytest -q"
+    " -p no:cacheprovider"
+)
 
 
-def counted(record: dict[str, Any]) -> Any:
-    return record["test"]["counts"]
+def evidence_of(report: dict[str, Any]) -> Any:
+    return built(report)["a"]["attempts"][-1]["evidence"]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,10 @@ def test_work_under_a_command_that_hides_its_output_ships_and_is_counted(
     assert report["shipped"] == ["a"], built(report)["a"]["error"]
     assert len(driver.rounds_of("a")) == 1
     counts = {"runner": runner, "ran": 2, "failed": 0, "skipped": 0, "source": "reported"}
-    assert counted(built(report)["a"]) == counts
+    evidence = evidence_of(report)
+    proofs = [run for run in evidence["receipts"] if run["purpose"] == "proof"]
+    assert proofs[0]["counts"] == counts
+    assert evidence["grade"] in ("A", "B")
 
 
 def test_a_runner_that_ends_early_is_seen_although_its_output_is_hidden(tmp_path: Path) -> None:
@@ -62,3 +67,5 @@ def test_a_runner_that_ends_early_is_seen_although_its_output_is_hidden(tmp_path
     work = writes(value__py="import os\n\nos._exit(0)\n")
     report, _ = scene.play({"a": [work, work]}, [item("a", "value.py", command)])
     assert report["shipped"] == []
+    (doubt,) = evidence_of(report)["doubts"]
+    assert (doubt["check"], doubt["onBase"]) == ("counts", False)
