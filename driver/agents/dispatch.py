@@ -38,7 +38,9 @@ from driver.backends.recorded import Recorded, without_nonce
 from driver.checkout_guard.guard import CheckoutChange, attribution
 from driver.domain.results import REVIEW
 from driver.execution.cancellation import InterruptedWaveError
+from driver.execution.command import child_environment
 from driver.execution.process_identity import RUN_VARIABLE
+from driver.filesystem.build_folders import private_builds
 from driver.filesystem.tree import remove_tree
 from driver.limits.admission import CEILING, GateClosedError
 from driver.limits.spending import Dispatch
@@ -47,6 +49,7 @@ from driver.run_state import steps
 from driver.run_state.context import ItemRun
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
+from state_store.documents.journal import safe_slug
 
 _RUNS_AT_LIMIT = 2
 _ENDED_BADLY = (FAILURE_AGENT, FAILURE_TIMED_OUT, FAILURE_COULD_NOT_RUN)
@@ -271,7 +274,16 @@ def _environment(item: ItemRun, request: AgentRequest, files: TestCheckout) -> d
         "TIDEGATE_ARTIFACT_FILE": str(request.artifact or ""),
         "TIDEGATE_NONCE": request.nonce,
     }
-    return {**files.environment, **{name: value for name, value in values.items() if value}}
+    builds = dict[str, str]()
+    if (repository := item.repository) is not None:  # not in the clone, where they would be work
+        settings, place = item.wave.settings, repository.folder / "builds" / safe_slug(item.slug)
+        own = child_environment(settings.environ, settings.backend.env)
+        builds = private_builds(own, files.path, item.work_dir, place)
+    return {
+        **builds,
+        **files.environment,
+        **{name: value for name, value in values.items() if value},
+    }
 
 
 def run_test_command(

@@ -16,6 +16,7 @@ from driver.domain.prompts import command_text
 from driver.domain.results import PROOF, Change, RunKind, TestName, TestRun
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
+from driver.filesystem.build_folders import private_builds
 from driver.policy import known_red
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
@@ -137,6 +138,8 @@ def run_test(
 ) -> TestRun:
     """Run a test in a checkout of `tree`. Its whole output is written to `output`."""
     environment = {**test_environment(wave.settings), **checkout.environment}
+    if tree is not None:
+        environment |= private_builds(environment, checkout.path, test.work_dir, checkout.path)
     for name, words in test.environment:
         environment[name] = f"{environment.get(name, '')} {words}".strip()
     # A test can find its output file, and its name must not reveal the purpose of the run.

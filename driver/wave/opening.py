@@ -76,8 +76,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     side = SideProcesses.ending_with(stop, drivers, plan.settings.limits.halt_push_s)
     with contextlib.ExitStack() as cleanup:
         with _errors_described():
-            run_dir = cleanup.enter_context(_run_dir(request.state_dir, wave_id))
-            state_dir = request.state_dir or run_dir / _TEMPORARY_STATE
+            run_dir, state_dir = cleanup.enter_context(_folders(request.state_dir, wave_id))
             api = _open_store(request, state_dir, cleanup)
             log = _open_log(request, plan, wave_id, api, cleanup)
             spending = cleanup.enter_context(_spending(request, wave_id, api, gates, plan, drivers))
@@ -228,18 +227,19 @@ def _open_log(
 
 
 @contextlib.contextmanager
-def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
-    """The folder for the output of agents and tests. Without a state folder it is removed after the
-    wave, unless it has unshipped work."""
+def _folders(state_dir: Path | None, wave_id: str) -> Iterator[tuple[Path, Path]]:
+    """The folder for the output of agents and tests, and the state folder. Without a state folder
+    there is one in the first folder, which is removed after the wave, unless it has unshipped
+    work."""
     if state_dir is not None:
         folder = state_dir / "runs" / safe_slug(wave_id)
         folder.mkdir(parents=True, exist_ok=True)
-        yield folder.resolve()
+        yield folder.resolve(), state_dir
         return
     folder = Path(tempfile.mkdtemp(prefix="tidegate-run-"))
     (folder / _TEMPORARY_STATE).mkdir()
     try:
-        yield folder
+        yield folder, folder / _TEMPORARY_STATE
     finally:
         if not any(folder.glob(f"*/{WORK}")):
             shutil.rmtree(folder, ignore_errors=True)
