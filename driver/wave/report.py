@@ -10,6 +10,7 @@ from typing import Any
 from driver.backend_api.driver import Usage
 from driver.backend_api.provider_fault import ProviderLoad
 from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
+from driver.domain.refusals import remedy_of
 from driver.domain.results import BUILD, NOT_AT_FAULT, REPAIR, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import review_word
 from driver.domain.shipment import Shipment
@@ -159,6 +160,7 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "testExit": test.exit_code if test else None,
         "repairs": outcome.repairs,
         "error": None if verified else outcome.reason,
+        "remedy": None if verified else remedy_of(outcome.reason),
         "filesWritten": [change.path for change in outcome.changes],
         "workerId": last.worker_id if last else None,
         "model": last.model if last else None,
