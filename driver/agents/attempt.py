@@ -8,6 +8,7 @@ from pathlib import Path
 
 from driver.agents.agent_request import AgentRequest
 from driver.agents.dispatch import Dispatched, dispatch
+from driver.agents.neighbours import observed
 from driver.agents.secret_check import check_secrets
 from driver.backend_api.driver import FAILURE_AGENT, WorkerResult
 from driver.backends.recorded import RecordedFile, prompt_sha256
@@ -48,7 +49,7 @@ def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
     judgement = Judgement(Verdict.UNDECIDED, UNPROVEN)
     with dispatch(item, request) as answer:
         try:
-            seen = item.workspace.observe()
+            seen = observed(item)
             save(item, seen.tree)
             for note in seen.notes:
                 item.say(note)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from driver.agents.agent_request import build_request
 from driver.agents.attempt import attempt, is_unproven, may_repair
+from driver.agents.neighbours import observed
 from driver.domain.phase_receipt import (
     COMPLETED,
     REPAIRER,
@@ -131,7 +132,7 @@ class PipelineRun:
     def changed_since(self) -> tuple[str, ...]:
         """The paths that changed in the workspace since its files were last collected."""
         known = self.last.changes if self.item.attempts else ()
-        return position.changed_between(known, self.item.workspace.observe().changes)
+        return position.changed_between(known, observed(self.item).changes)
 
     def unclean(self, phase: Phase) -> Judgement | None:
         """The judgement that ends the item if files changed and the phase asks for a clean tree."""

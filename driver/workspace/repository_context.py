@@ -37,7 +37,7 @@ class Observed:
     it did with git there: commits, branches, tags, stashes and worktrees, which are no part of its
     work. `left_out` names the by-products of programs, which are no part of it either. `line_ends`
     are the files that the agent saved with other line ends than the base has, or git would give
-    them; they have those in `tree`. `ignored`
+    them; they have those in `tree`. `of_others` names files of other items' work. `ignored`
     has the new files that git ignores, each with the rule. `unfiltered` files need a filter program
     of git.
     """
@@ -48,6 +48,7 @@ class Observed:
     git_traces: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     line_ends: tuple[str, ...] = ()
+    of_others: tuple[str, ...] = ()
     links_outside: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unfiltered: tuple[str, ...] = ()
@@ -60,6 +61,7 @@ class Observed:
             ("its work is what is on disk; dropped from its own git: ", self.git_traces),
             ("left out of its work, as programs leave it behind: ", self.left_out),
             ("saved with other line ends; the usual ones were kept: ", self.line_ends),
+            ("left out, as another item at work wrote it here: ", self.of_others),
             ("moves submodules, whose own work is not tested here: ", moved),
         )
         return tuple(what + ", ".join(found[:_MAX_NAMED]) for what, found in notes if found)

@@ -179,6 +179,38 @@ def test_of_several_at_work_the_owner_of_the_file_is_refused(scene: Scene) -> No
     assert report["shipped"] == ["b"]
 
 
+@pytest.mark.parametrize("first_done", [True, False])
+@on_scene
+def test_what_another_agent_wrote_into_a_workspace_is_not_held_against_it(
+    scene: Scene, first_done: bool
+) -> None:
+    """The agent of b writes its work into the workspace of a as well."""
+    both = threading.Barrier(2)
+    place: list[Path] = []
+
+    def victim(agent: Agent) -> None:
+        place.append(agent.folder)
+        agent.write({"a.txt": "good\n"})
+        both.wait(PATIENCE_S)
+        both.wait(PATIENCE_S)
+
+    def writer(agent: Agent) -> None:
+        both.wait(PATIENCE_S)
+        agent.write({"b.txt": "good\n"})
+        (place[0] / "b.txt").write_text("good\n" if first_done else "not good yet\n")
+        both.wait(PATIENCE_S)
+
+    items = [item("a", "a.txt", A_GOOD, repairCap=0), item("b", "b.txt", B_GOOD, repairCap=0)]
+    report, _ = scene.play({"a": victim, "b": writer}, items)
+    if not first_done:  # nothing shows that it is the work of b
+        assert verdicts(report) == {"a": "refused", "b": "verified"}
+        return
+    assert report["shipped"] == ["a", "b"]
+    notes = built(report)["a"]["attempts"][0]["notes"]
+    assert "left out, as another item at work wrote it here: b.txt (of b)" in notes
+    assert scene.files_in(scene.log(report["branch"])[0]) == {"a.txt": "M"}
+
+
 @on_scene
 def test_an_edit_of_the_user_stops_no_ship_and_is_told(scene: Scene) -> None:
     report = play_together(scene, lambda: scene.repo.write({"c.txt": "the user's\n"}))
