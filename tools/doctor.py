@@ -49,9 +49,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def _checks(args: argparse.Namespace) -> Iterator[CheckResult]:
     from driver.diagnostics.backends import check_backends, check_pipeline, secrets_of
+    from driver.diagnostics.imports import check_imports
     from driver.diagnostics.machine import check_clock, check_cores, check_git, check_sandbox
     from driver.diagnostics.places import check_places
     from driver.terminal.check_result import masked
+    from state_store.write_api import TRACKER_FILENAME
     from tools.settings.load import process_environment
 
     environ = process_environment()
@@ -60,6 +62,10 @@ def _checks(args: argparse.Namespace) -> Iterator[CheckResult]:
     secrets = secrets_of(places.settings)
     yield from masked((git, *seen), secrets)
     yield from masked(check_places(places, network=args.network), secrets)
+    if places.repository is not None:
+        tracker = places.state_dir / TRACKER_FILENAME
+        found = check_imports(places.settings, places.repository, tracker)
+        yield from masked(found, secrets)
     yield check_clock(places.state_dir)
     yield check_cores(places.settings.limits.max_parallel_tests)
     yield check_sandbox(environ, places.written_by_agents)

@@ -137,6 +137,31 @@ def test_the_backlog_is_looked_at(place: Place, text: str | None, level: str, sa
 
 
 @pytest.mark.parametrize(
+    ("words", "level", "says"),
+    [
+        ("-m unittest discover -s tests", "warn", "No module named 'u'"),
+        ("-m unittest discover -s tests -t .", "warn", "No module named 'u'"),
+        ("-m unittest tests.test_none", "warn", "tests/test_none.py"),
+        ("-m unittest discover", "ok", "1 test commands"),
+    ],
+)
+def test_where_tests_import_from_is_asked(place: Place, words: str, level: str, says: str) -> None:
+    top = place.project.top
+    for name in ("src", "tests"):
+        (top / name).mkdir()
+    (top / "src/u.py").write_text("A = 1\n", encoding="utf-8")
+    (top / "tests/test_u.py").write_text("import u\n", encoding="utf-8")
+    place.project.git("add", "-A")
+    place.project.git("commit", "-q", "-m", "modules")
+    fields = {"id": "A", "slug": "a", "status": "todo", "prompt": "p", "ownsFiles": ["src/u.py"]}
+    entry = {**fields, "testCmd": [sys.executable, *words.split()]}
+    place.project.state.mkdir()
+    (place.project.state / "tracker.json").write_text(json.dumps([entry]), encoding="utf-8")
+    told = place.level("imports")
+    assert (told[0], says in told[1]) == (level, True), told
+
+
+@pytest.mark.parametrize(
     ("path", "made", "level", "says"),
     [
         (None, None, "ok", "none"),

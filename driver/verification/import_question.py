@@ -1,0 +1,181 @@
+"""Asks the interpreter of a test command where it imports modules from. It is asked in a checkout
+of the base."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+from driver.domain.ownership import OwnedPath
+from driver.execution.command import Command, Finished
+from driver.execution.processes import Processes
+from driver.python_imports import probe
+from driver.python_imports.question import ImportQuestion, question_of
+from driver.python_imports.rules import Imports, of_elsewhere, of_missing
+from driver.runners.table import find_call, make_call
+from driver.test_command.build_scripts import MAKEFILES, in_folder
+
+_PLUGIN = "probe_of_imports"  # a module of the repository could have a plainer name
+_TIMEOUT_S = 60.0
+_SETS_PATHS = ("PATH", "activate", "export")
+_CODE = "exec(compile(open({path!r}, encoding='utf-8').read(), {path!r}, 'exec')); main()"
+_NO_MODULE = "No module named "
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An item's question, and the key of the question that it shares. It is asked in `folder`, and
+    the text `prefix` goes before its words."""
+
+    question: ImportQuestion
+    folder: str
+    prefix: str
+    key: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The interpreter's answer; None with a `problem` if the program could not be started."""
+
+    imports: Imports | None = None
+    problem: str = ""
+
+
+class _Texts(Mapping[str, str]):
+    """The texts of the settings of Python runners on the base, read on demand."""
+
+    def __init__(self, paths: Collection[str], text: Callable[[str], str]) -> None:
+        self._paths, self._text = paths, text
+
+    @cached_property
+    def _names(self) -> list[str]:
+        wanted = (".toml", ".ini", ".cfg", "conftest.py")
+        return [path for path in self._paths if path.endswith(wanted)]
+
+    def __getitem__(self, path: str) -> str:
+        if path not in self._paths:
+            raise KeyError(path)
+        return self._text(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def asked_by(
+    command: str | tuple[str, ...],
+    work_dir: str,
+    paths: Collection[str],
+    text: Callable[[str], str],
+) -> Asked | None:
+    """The question for a command in `work_dir`; None if it calls no Python runner. `paths` are the
+    files of the base, `text` returns the text of one."""
+    folder = "" if work_dir == "." else work_dir
+    texts = _Texts(paths, text)
+    call = find_call(command, folder)
+    by_build = call is None and make_call(command, folder, texts)
+    call = call or by_build or None
+    question = question_of(call, paths, texts) if call else None
+    if call is None or question is None:
+        return None
+    before: tuple[str, ...] = ()
+    prefix, tail = "", " ".join(call.words)
+    if by_build:
+        # The lines run without make, which could set the import path before.
+        made = "".join(text(in_folder(work_dir, name)) for name in MAKEFILES)
+        if "$" in tail or any(word in made for word in _SETS_PATHS):
+            return None
+        question, folder = replace(question, certain=False), call.folder
+    elif not call.extendable:
+        return None
+    elif not isinstance(command, str):
+        before = command[: -len(call.words)]
+    elif command.rstrip().endswith(tail):
+        prefix = command.rstrip().removesuffix(tail)
+    else:
+        return None
+    words = (*before, *question.words)
+    key = (folder, prefix, words, question.first, question.plugin)
+    question = replace(question, words=words)
+    return Asked(question, folder, prefix, (*key, question.certain))
+
+
+def objection(
+    answer: Answer, question: ImportQuestion, files: Collection[str], owned: Sequence[OwnedPath]
+) -> str:
+    """The reason why the tests of `question` cannot test an item's work; "" for none."""
+    if answer.imports is None:
+        return answer.problem
+    found = of_elsewhere(answer.imports, question.tests, files, owned)
+    if found or not question.certain:
+        return found
+    return of_missing(answer.imports, question.tests, files, owned)
+
+
+def ask(
+    asked: Asked,
+    top: Path,
+    paths: Collection[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    processes: Processes,
+) -> Answer:
+    """The interpreter's answer in the checkout `top`, whose files are `paths`. `folder` is an
+    existing folder for the question. Raises OSError, ValueError and KeyError."""
+    question = asked.question
+    script = folder / f"{_PLUGIN}.py"
+    source = resources.files(probe.__package__ or "") / "probe.py"
+    script.write_text(source.read_text("utf-8"), encoding="utf-8")
+    given = folder / "question.json"
+    given.write_text(json.dumps(_given(paths, top, question)), encoding="utf-8")
+    environment = {**environment, probe.INPUT: str(given)}
+    words = question.words
+    if question.plugin:
+        more = {"PYTEST_ADDOPTS": f"-p {script.stem}", "PYTHONPATH": str(folder)}
+        for name, sep in (("PYTEST_ADDOPTS", " "), ("PYTHONPATH", os.pathsep)):
+            environment[name] = sep.join(filter(None, (environment.get(name), more[name])))
+    else:
+        words = (*words, "-c", _CODE.format(path=str(script)))
+    start = f"{asked.prefix}{shlex.join(words)}" if asked.prefix else words
+    done = processes.run(Command(start, top / asked.folder, environment, _TIMEOUT_S))
+    answer = given.with_name(f"{given.name}.out")
+    if not answer.is_file():
+        return Answer(problem=_why_not(question, done))
+    found = json.loads(answer.read_text("utf-8"))
+    return Answer(
+        Imports(
+            str(found["python"]),
+            tuple((str(a), str(b), str(c)) for a, b, c in found["elsewhere"]),
+            tuple((str(a), str(b)) for a, b in found["missing"]),
+        )
+    )
+
+
+def _given(paths: Collection[str], top: Path, question: ImportQuestion) -> object:
+    """The question as the interpreter reads it. `ours` are the first names of all modules."""
+    modules = [path[: -len(".py")] for path in paths if path.endswith(".py")]
+    conftests = [path for path in paths if posixpath.basename(path) == "conftest.py"]
+    return {
+        "top": str(top),
+        "tests": list(question.tests),
+        "first": list(question.first),
+        "conftests": conftests,
+        "ours": sorted({part for path in modules for part in path.split("/")}),
+    }
+
+
+def _why_not(question: ImportQuestion, done: Finished) -> str:
+    """The sentence about a runner that the interpreter does not have."""
+    last = done.stderr.strip().rpartition("\n")[2]
+    if question.plugin and done.exit_code == 1 and last.endswith(f"{_NO_MODULE}pytest"):
+        return f"{last}: install pytest there, or correct the test command"
+    return ""
