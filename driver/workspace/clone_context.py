@@ -18,7 +18,6 @@ from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, MODE_PROGRAM, Change
 from driver.execution.worker_pool import Turns
 from driver.filesystem.tree import (
-    copy_into,
     newest_ns,
     remove_tree,
     renew_change_times,
@@ -28,6 +27,7 @@ from driver.filesystem.tree import (
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import borrow_objects, lay_git_dir, replace_in_refs
 from driver.workspace.clone_workspace import CloneWorkspace
+from driver.workspace.copies import copy_folder, remove_folder
 from driver.workspace.repository_context import GitContext, Observed, TestCheckout
 from driver.workspace.root import WorkspaceError, own_folder
 from driver.workspace.setup import Preparation, SetupError, check_copies, signatures
@@ -250,11 +250,18 @@ class CloneContext(GitContext):
             made_for=tree,
             beside=self.private(path) if environment else None,
             environment=environment,
+            remove=self.remove,
         )
 
     def _new_place(self, number: int) -> tuple[Path, Path]:
         indexes = self.folder / "indexes"
         return self.folder / "proving" / str(number), indexes / f"proving-{number}.index"
+
+    def remove(self, folder: Path) -> None:
+        if self._prepare.copy or self._prepare.setup:  # thousands of files
+            remove_folder(folder, self.environ)
+        else:
+            remove_tree(folder)
 
     def private(self, path: Path) -> Path:
         """The folder of the private environment of a clone or test checkout."""
@@ -272,8 +279,9 @@ class CloneContext(GitContext):
                 self._lay_git(path, index, head=self.base, branch=self.repository.branch)
                 if tree != self.base_tree:
                     borrow_objects(path / ".git", self.repository, self.git.path / "objects")
-            for name in self._prepare.copy:
-                copy_into(self.repository.top / name, path / name)
+                # Also in turns: many at once would make the disk slow for all.
+                for name in self._prepare.copy:
+                    copy_folder(self.repository.top / name, path / name, self.environ)
             return self._run_setup(path, index, tracked) if self._prepare.setup else {}
 
     def _run_setup(self, path: Path, index: Path, tracked: Iterable[str]) -> dict[str, str]:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from driver.domain.ownership import OwnedPath, leaves_tree
 from driver.domain.results import MODE_FILE, MODE_LINK, MODE_NESTED, MODE_PROGRAM, Change
-from driver.filesystem.tree import remove_tree
 from driver.policy.by_products import ByProducts
 from driver.policy.line_ends import kept
 from driver.workspace.agent_clone import git_traces, is_broken, put_back_head
@@ -260,9 +259,9 @@ class CloneWorkspace(Workspace):
     def close(self) -> None:
         self._patches = {}  # an item in its wave outlives its workspace, and a patch may be large
         try:
-            remove_tree(self.top)
+            self.context.remove(self.top)
             if self.beside:
-                remove_tree(self.beside)
+                self.context.remove(self.beside)
         except OSError as trouble:
             raise WorkspaceError(f"the workspace {self.top} was not removed: {trouble}") from None
         self.index.unlink(missing_ok=True)

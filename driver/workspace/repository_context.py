@@ -15,6 +15,7 @@ from types import MappingProxyType
 from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change
+from driver.filesystem.tree import remove_tree
 from driver.git.branch_view import BranchView
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import configured
@@ -221,6 +222,10 @@ class GitContext(RepositoryContext):
     @abstractmethod
     def lay_git(self, path: Path, index: Path) -> None:
         """Give a checkout a new `.git` at the base, with a copy of `index`."""
+
+    def remove(self, folder: Path) -> None:
+        """Remove the folder of a workspace or checkout. Raises OSError."""
+        remove_tree(folder)
 
     def base_with(self, changes: Sequence[Change]) -> str:
         """The base's tree with only these changes."""

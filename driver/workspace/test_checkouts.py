@@ -39,6 +39,7 @@ class TreeCheckout(TestCheckout):
     shown: str = ""
     made_for: str = ""
     beside: Path | None = None
+    remove: Callable[[Path], None] = remove_tree
     identity: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,7 +103,7 @@ class TreeCheckout(TestCheckout):
         """Remove the checkout. `gc` removes the rest later; a new checkout has a new name."""
         for folder in filter(None, (self.path, self.beside)):
             with contextlib.suppress(OSError):
-                remove_tree(folder)
+                self.remove(folder)
         self.index.unlink(missing_ok=True)
         self.probe.unlink(missing_ok=True)
 
