@@ -8,7 +8,6 @@ import contextlib
 import functools
 import os
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -17,6 +16,7 @@ from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, MODE_PROGRAM, Change
 from driver.execution.worker_pool import Turns
+from driver.filesystem.clock import next_tick
 from driver.filesystem.tree import (
     newest_ns,
     remove_tree,
@@ -26,13 +26,13 @@ from driver.filesystem.tree import (
 )
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import borrow_objects, lay_git_dir, replace_in_refs
+from driver.preparation.copies import copy_folder, remove_folder
+from driver.preparation.setup_reads import SetupKey, SetupReads
 from driver.workspace.clone_workspace import CloneWorkspace
-from driver.workspace.copies import copy_folder, remove_folder
 from driver.workspace.repository_context import GitContext, Observed, TestCheckout
 from driver.workspace.root import WorkspaceError, own_folder
 from driver.workspace.setup import Preparation, SetupError, check_copies, signatures
-from driver.workspace.setup_reads import SetupKey, SetupReads
-from driver.workspace.test_checkouts import TICK_LIMIT_S, TestCheckouts, TreeCheckout
+from driver.workspace.test_checkouts import TestCheckouts, TreeCheckout
 from state_store.documents.journal import safe_slug
 
 # The user's global git settings also apply in an agent's clone. Override them: no monitor process
@@ -289,7 +289,7 @@ class CloneContext(GitContext):
         if self._prepare.python is not None:
             remove_tree(self.private(path))
             environment = self._prepare.python.make(self.private(path))
-        began = _next_tick(index.with_suffix(".tick"))
+        began = next_tick(index.with_suffix(".tick"))
         # Git reads the files that are as new as its index, which would look like reads.
         ahead = began + _SECOND_NS
         os.utime(path / ".git" / "index", ns=(ahead, ahead))
@@ -329,19 +329,6 @@ class CloneContext(GitContext):
 def _exclude(clone: Path) -> None:
     """Let an agent's git ignore files that its program would else have the project ignore."""
     (clone / ".git" / "info" / "exclude").write_bytes(_CLONE_EXCLUDE)
-
-
-def _next_tick(probe: Path) -> int:
-    """Wait until the file system's clock has moved on; returns its time."""
-    probe.write_bytes(b"")
-    written = now = probe.stat().st_ctime_ns
-    deadline = time.monotonic() + TICK_LIMIT_S
-    while os.name != "nt" and now <= written and time.monotonic() < deadline:
-        time.sleep(0.001)
-        os.utime(probe)
-        now = probe.stat().st_ctime_ns
-    probe.unlink()
-    return now
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
 from driver.filesystem.tree import signature_of, snapshot
-from driver.workspace.private_python import PrivatePython, may_install_python
+from driver.preparation.private_python import PrivatePython, may_install_python
 from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
 from tools.settings.load import Settings

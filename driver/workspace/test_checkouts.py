@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from driver.filesystem.clock import TICK_LIMIT_S
 from driver.filesystem.tree import Signature, remove_tree, signature_at, snapshot
 from driver.git.private_git import PrivateGit
+from driver.preparation.setup_reads import SetupKey
 from driver.workspace.repository_context import TestCheckout
-from driver.workspace.setup_reads import SetupKey
 from state_store.documents.errors import CannotRunError
 
 _OTHER_SETUPS = 3  # idle checkouts beyond the size of the pool, so that set-ups are not made twice
 _MAX_SETUPS = 3
-TICK_LIMIT_S = 2.5  # the coarsest file system clock in use has a tick of two seconds
 
 
 @dataclass

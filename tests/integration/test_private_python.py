@@ -16,8 +16,8 @@ import pytest
 
 from driver.filesystem.tree import snapshot
 from driver.git.private_git import PrivateGit, open_repository
+from driver.preparation.private_python import PrivatePython, may_install_python
 from driver.workspace.clone_context import CloneContext
-from driver.workspace.private_python import PrivatePython, may_install_python
 from driver.workspace.setup import Preparation
 from tests.integration.test_workspace import run_shell
 from tests.support.repos import make_repo, user_environ

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from driver.filesystem.tree import snapshot
-from driver.workspace.copies import copy_folder, remove_folder
+from driver.preparation.copies import copy_folder, remove_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs of POSIX systems")
 
