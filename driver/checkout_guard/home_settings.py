@@ -63,6 +63,7 @@ class HomeSettings:
     `folder`. Safe to use from many threads."""
 
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
+        self._environ = environ
         self._folder = folder
         self._lock = threading.Lock()
         self._made = 0
@@ -100,14 +101,24 @@ class HomeSettings:
             self._made += 1
             view = self._folder / str(self._made)
         try:
-            yield {
+            views = {
                 root.variable: self._view(root, view / root.variable.lower(), changed)
                 for root in self._roots
                 if any(path.startswith(f"{root.path}/") for path in changed)
             }
+            yield self._for_java(views) | views
         finally:
             with suppress(OSError):  # removed with the wave
                 remove_tree(view)
+
+    def _for_java(self, views: Mapping[str, str]) -> dict[str, str]:
+        """The variables for programs in Java, which do not ask HOME where the home is."""
+        home = views.get("HOME")
+        if home is None or " " in home:  # the options are split at spaces
+            return {}
+        options = f"{self._environ.get('MAVEN_OPTS', '')} -Duser.home={home}".strip()
+        gradle = self._environ.get("GRADLE_USER_HOME", f"{home}/.gradle")
+        return {"MAVEN_OPTS": options, "GRADLE_USER_HOME": gradle}
 
     def _view(self, root: _Root, view: Path, changed: tuple[str, ...]) -> str:
         """Make the view of one folder; returns its path."""

@@ -113,6 +113,17 @@ def test_a_change_of_what_a_link_leads_to_is_a_change(home: Path) -> None:
         assert Path(variables["HOME"], ".flake8").read_text() == "[flake8]\n"
 
 
+def test_programs_in_java_are_told_where_the_home_is(home: Path) -> None:
+    found = settings(home, MAVEN_OPTS="-Xmx1g")
+    (home / ".m2").mkdir()
+    (home / ".m2" / "settings.xml").write_text("<settings/>")
+    with found.variables() as variables:
+        view = variables["HOME"]
+        assert variables["MAVEN_OPTS"] == f"-Xmx1g -Duser.home={view}"
+        assert variables["GRADLE_USER_HOME"] == f"{view}/.gradle"
+        assert not Path(view, ".m2", "settings.xml").exists()
+
+
 def test_each_change_is_told_once(home: Path) -> None:
     found = settings(home)
     assert found.untold() == ()
