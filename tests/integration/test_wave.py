@@ -96,6 +96,7 @@ def test_a_verified_item_is_one_commit_whose_trailers_say_what_was_proven(scene:
         trailers = scene.trailers(commit)
         assert trailers.pop("State-Anchor").startswith("wave:w1@9:")
         assert len(trailers.pop("Item-Task")) == 16
+        assert trailers.pop("Evidence") == "C"  # the exit code alone is known of grep
         assert trailers == {
             "Wave-Id": "w1",
             "Item-Id": item_id,
