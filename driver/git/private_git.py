@@ -196,10 +196,13 @@ class PrivateGit(PrivateTrees):
         """Record the content, mode and stat data of files on disk in an index."""
         self._update_index(work_tree, index, "--stdin", [*paths])
 
-    def commit_like(self, commit: str, path: str, mode: str, content: bytes) -> str:
-        """A commit that differs from `commit` in one file only: same parents, people, times and
-        message."""
-        found = self._git("cat-file", "commit", commit).stdout
+    def commit_text(self, commit: str) -> bytes:
+        """The whole text of a commit."""
+        return self._git("cat-file", "commit", commit).stdout
+
+    def commit_like(self, found: bytes, path: str, mode: str, content: bytes) -> str:
+        """A commit that differs from the commit of the text `found` in one file only: same parents,
+        people, times and message."""
         tree, line_end, rest = found.removeprefix(b"tree ").partition(b"\n")
         ref = f"refs/tidegate/{uuid.uuid4().hex}"
         head = f"commit {ref}\nmark :1\ncommitter a <a> 0 +0000\ndata 0\nM 040000 {text(tree)} \n"

@@ -131,7 +131,13 @@ def canary_verdict(
         return Judged(CanaryVerdict.UNSEEN, "the command did not find the canary")
     if exit_code == 0:
         return Judged(CanaryVerdict.GREEN, "the canary must fail, but the exit code is 0")
-    return _by_report(canary, exit_code, cleaned(output), now, seen=seen)
+    judged = _by_report(canary, exit_code, cleaned(output), now, seen=seen)
+    if judged.verdict is CanaryVerdict.UNDECIDED and real is None and not seen:
+        reports = RUNNERS[canary.runner].failures
+        if isinstance(now, Counts) and reports and reports(cleaned(output)):
+            why = "the command reports other failed tests, and not the canary"
+            return Judged(CanaryVerdict.UNSEEN, why)
+    return judged
 
 
 def _by_report(

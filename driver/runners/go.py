@@ -6,8 +6,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from driver.runners.result import CONTRADICTORY, Counts, Doubt, Found
@@ -90,14 +92,14 @@ def _failures(text: str) -> dict[str, str]:
     return dict.fromkeys(_FAILED.findall(text), "")
 
 
-_SELECTS = ("-run", "-skip", "-c", "-list", "-args", "-fuzz")
+_SELECTS = ("-skip", "-c", "-list", "-args", "-fuzz")
 _NOT_IN_ALL = ("testdata", "vendor")
 _PACKAGE = re.compile(r"^package\s+(\w+)", re.M)
 _CONSTRAINED = re.compile(r"^//(?:go:build| ?\+build)", re.M)
 _IMPORTS_TESTING = re.compile(r'^(?:import)?\s+"testing"$', re.M)
-_FIRST_TEST = re.compile(r"^func Test\w*\(", re.M)
+_FIRST_TEST = re.compile(r"^func (Test\w*)\(", re.M)
 _TEST = """\
-func Test{camel}(t *testing.T) {{
+func {name}(t *testing.T) {{
 	t.Fatal("planted to fail")
 }}
 """
@@ -116,21 +118,53 @@ def plan_go(given: CanaryInput) -> Plan:
     if not tests:
         return NotApplicable("the tree has no test file of the command")
     touched = {posixpath.dirname(file) for file in given.changed}
-    host = min(tests, key=lambda file: (posixpath.dirname(file) not in touched, file))
+    tests.sort(key=lambda file: (posixpath.dirname(file) not in touched, file))
+    host, name = tests[0], f"Test{camel(nonce)}"
+    pattern = _pattern(words)
+    chosen = _selected(given, tests, pattern) if pattern else (host, name)
+    host, name = chosen or (host, name)
     below = call.below(posixpath.dirname(host) or ".")
-    command = call.with_more(below if below == "." else f"./{below}") or call.command
-    test, names = _TEST.format(camel=camel(nonce)), (f"Test{camel(nonce)}",)
+    more = [below if below == "." else f"./{below}", *([] if chosen else [f"-run={name}"])]
+    command = call.with_more(*more)
+    if command is None and not chosen:
+        return NotApplicable("the command selects tests by name")
+    test, names = _TEST.format(name=name), (name,)
+    canary = Canary("go", host, "", names, command or call.command, None, selects=not chosen)
     source = given.texts.get(host, "")
     may_stand = not _CONSTRAINED.search(source) and _IMPORTS_TESTING.search(source)
     if may_stand and (first := _FIRST_TEST.search(source)):
         text = f"{source[: first.start()]}{test}\n{source[first.start() :]}"
-        return Canary("go", host, text, names, command, None, amends=True)
+        return replace(canary, text=text, amends=True)
     found = _PACKAGE.search(source)
     if found is None:
         return NotApplicable(f"the package of {host} is unknown")
     path = posixpath.join(posixpath.dirname(host), f"0{nonce}_test.go")
-    text = f'package {found[1]}\n\nimport "testing"\n\n{test}'
-    return Canary("go", path, text, names, command, None)
+    return replace(canary, path=path, text=f'package {found[1]}\n\nimport "testing"\n\n{test}')
+
+
+def _pattern(words: Sequence[str]) -> str:
+    """The pattern of names that selects tests, without the part for sub-tests; "" for none."""
+    value = ""
+    for word, following in pairwise((*words, "")):
+        name, given, attached = word.replace("--", "-").partition("=")
+        if name == "-run":
+            value = attached if given else following
+    return value.partition("/")[0]
+
+
+def _selected(given: CanaryInput, tests: Sequence[str], pattern: str) -> tuple[str, str] | None:
+    """A test file and a new name that begins like a test of it, both selected by the pattern; None
+    if the pattern selects whole names only."""
+    try:
+        selects = re.compile(pattern)
+    except re.error:
+        return None
+    for file in tests:
+        for old in _FIRST_TEST.findall(given.texts.get(file, "")):
+            name = f"{old}{camel(given.nonce)}"
+            if selects.search(old) and selects.search(name):
+                return file, name
+    return None
 
 
 def _runs(file: str, named: list[str], call: Call, files: Collection[str]) -> bool:

@@ -243,6 +243,11 @@ class GitContext(RepositoryContext):
         return self._texts[path]
 
     @functools.cached_property
+    def base_text(self) -> bytes:
+        """The text of the base commit."""
+        return self.git.commit_text(self.base)
+
+    @functools.cached_property
     def folders(self) -> frozenset[str]:
         """Every folder of the base, including "."."""
         return folders_of(self.paths)

@@ -158,6 +158,9 @@ REAL = Counts("pytest", 5, 0, 0)
          CanaryVerdict.GREEN),
         (1, SEEN, Counts("pytest", 7, 1, 0), REAL, CanaryVerdict.GREEN),
         (1, f"FAILED a.py::{ONE}", Counts("pytest", 7, 1, 0), REAL, CanaryVerdict.GREEN),
+        (1, "FAILED a.py::test_a", Counts("pytest", 2, 1, 0), REAL, CanaryVerdict.UNDECIDED),
+        (1, "FAILED a.py::test_a", Counts("pytest", 2, 1, 0), None, CanaryVerdict.UNSEEN),
+        (1, "ERROR a.py - ImportError", Counts("pytest", 2, 1, 0), None, CanaryVerdict.UNDECIDED),
         (1, LINT, None, REAL, CanaryVerdict.NOT_APPLICABLE),
         (1, LINT, Doubt("pytest", MISSING), REAL, CanaryVerdict.NOT_APPLICABLE),
         (1, GUARD, Counts("pytest", 7, 2, 0), REAL, CanaryVerdict.NOT_APPLICABLE),
@@ -236,7 +239,12 @@ def test_in_rust_it_stands_in_a_test_file_or_in_a_copy(command: Command, called:
 @pytest.mark.parametrize(
     "command",
     [
-        *("go test -run X ./...", "go test ./none/...", "go test ./sub/none"),
+        *(
+            "go test -skip X ./...",
+            "go test -run X ./... | cat",
+            "go test ./none/...",
+            "go test ./sub/none",
+        ),
         *("cargo test add", "cargo test --lib", "cargo test -- add"),
         *("cargo test --test calc -- --nocapture", "cargo build"),
     ],
@@ -290,3 +298,19 @@ def test_behind_make_it_is_found_by_the_runner_of_the_target() -> None:
     assert isinstance(found, Canary), found
     assert (found.runner, found.command) == ("unittest", "make test")
     assert isinstance(plan_canary("make all", FILES, (), NONCE, texts=texts), NotApplicable)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "called"),
+    [
+        ("go test -run Add .", "TestAddK7q2x", "go test -run Add . ."),
+        ("go test -run='^TestAdd/x$' .", "TestAddK7q2x", "go test -run='^TestAdd/x$' . ."),
+        ("go test -run '^TestAdd$' .", "TestK7q2x", "go test -run '^TestAdd$' . . -run=TestK7q2x"),
+    ],
+)
+def test_in_go_it_has_a_name_that_the_command_selects(command: str, name: str, called: str) -> None:
+    found = plan_canary(command, {"a_test.go"}, (), NONCE, texts={"a_test.go": GO_FILE})
+    assert isinstance(found, Canary), found
+    assert (found.names, found.command) == ((name,), called)
+    assert found.selects == ("$' . ." in called and "-run=Test" in called)
+    assert f"func {name}(t" in found.text
