@@ -17,15 +17,15 @@ def import_place(module: ast.Module, name: str) -> tuple[int, tuple[str, ...]] |
     if not imports:
         return None
     line = f"import {name}"
-    standard = [node for node in imports if _top_name(node) in sys.stdlib_module_names]
+    own = [node for node in imports if _top_name(node) != "__future__"]
+    standard = [node for node in own if _top_name(node) in sys.stdlib_module_names]
     before = [n for n in standard if isinstance(n, ast.Import) and n.names[0].name < name]
     if before:
         return before[-1].end_lineno or 0, (line,)
     if standard:
         return standard[0].lineno - 1, (line,)
-    others = [node for node in imports if _top_name(node) != "__future__"]
-    if others:
-        return others[0].lineno - 1, (line, "")
+    if own:
+        return own[0].lineno - 1, (line, "")
     return imports[-1].end_lineno or 0, ("", line)
 
 

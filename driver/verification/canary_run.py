@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from driver.domain.findings import Finding, FindingKind
 from driver.domain.results import CANARY, Evidence, RunKind, TestRun
 from driver.policy import known_red
 from driver.run_state.test_turns import Alone
@@ -113,16 +114,30 @@ def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Ev
         with work.item.workspace.test_checkout(tree) as checkout:
             found = _run(work, checkout, tree, alone, "-alone", runs)
         return _settled(work, tree, alone, found)
-    if word != CanaryVerdict.GREEN:
+    return _like_base(canary, found, base)
+
+
+def _like_base(canary: Canary, found: Evidence, base: Evidence) -> Evidence:
+    """The evidence if the canary makes the command red neither with the work nor on the base."""
+    if found.canary_word == CanaryVerdict.NOT_APPLICABLE:
+        return _of_project(found, found.canary_note, "let the command accept one more test")
+    if found.canary_word != CanaryVerdict.GREEN:
         return found
     if base.canary_word == CanaryVerdict.UNDECIDED:
         note = f"{found.canary_note}; the base gives no answer: {base.canary_note}"
         return replace(found, canary_word=CanaryVerdict.UNDECIDED, canary_note=note)
-    note = (
-        f"a failing test in {canary.path} does not make the command red on the base either: let "
-        "the command run the tests of this file and end with the exit code of the runner"
+    note = f"a failing test in {canary.path} does not make the command red, nor on the base"
+    remedy = "let the command run the tests of this file and end with the runner's exit code"
+    return _of_project(found, note, remedy)
+
+
+def _of_project(found: Evidence, why: str, remedy: str) -> Evidence:
+    """The evidence for a command that cannot have a canary because of the project."""
+    doubt = Finding(CANARY, FindingKind.DOUBT, why, remedy, on_base=True)
+    word = CanaryVerdict.NOT_APPLICABLE
+    return replace(
+        found, canary_word=word, canary_note=f"{why}: {remedy}", findings=(*found.findings, doubt)
     )
-    return replace(found, canary_word=CanaryVerdict.NOT_APPLICABLE, canary_note=note)
 
 
 def _cleared_by_base(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Evidence:
@@ -147,7 +162,8 @@ def _on_base(work: ProvenWork, canary: Canary) -> Evidence:
     if tree is None:
         return Evidence(canary_word=CanaryVerdict.UNDECIDED, canary_note="there is no base")
     with work.item.workspace.test_checkout(tree) as checkout:
-        return _run(work, checkout, tree, replace(canary, selects=True), "-base")
+        label = "-base-alone" if canary.alone is None and canary.selects else "-base"
+        return _run(work, checkout, tree, replace(canary, selects=True), label)
 
 
 def _run(
