@@ -21,8 +21,10 @@ from typing import Any, NamedTuple
 INPUT = "IMPORT_PROBE"
 _MAX_FILES = 400
 _MAX_S = 5.0
-# A file with such a word may do without a module, or look for it elsewhere.
-_GUARDS = ("importorskip", "skip(", "SkipTest", "sys.path", "collect_ignore", "addsitedir")
+# A file with such a word may do without a module.
+_GUARDS = ("importorskip", "skip(", "SkipTest", "collect_ignore")
+# Code with such a word may change the import path while the tests are loaded.
+_MOVES = ("sys.path", "addsitedir")
 
 
 class _Found(NamedTuple):
@@ -47,7 +49,10 @@ class _Search:
         self.missing: dict[str, str] = {}
         conftests = [os.path.join(self.top, path) for path in given["conftests"]]
         self.common = [_folder_of(path) for path in conftests] if adds_folders else []
-        self.trusts = not any("sys.path" in _text(path) for path in conftests)
+        # The import path already has what the loaded conftest files change.
+        loaded = {getattr(one, "__file__", None) for one in list(sys.modules.values())}
+        unread = [path for path in conftests if path not in loaded]
+        self.moves = any(_moves(_text(path)) for path in unread + self._packages())
 
     def run(self) -> dict[str, Any]:
         """The imports that lead elsewhere, and those without which a test file cannot be loaded."""
@@ -62,6 +67,8 @@ class _Search:
             waiting += [
                 (file, False) for file in self._follow(path, folders + self.common, is_test)
             ]
+        if self.moves:
+            self.elsewhere, self.missing = {}, {}
         return {
             "python": sys.executable,
             "elsewhere": [[name, file, at] for (name, file), at in self.elsewhere.items()],
@@ -71,7 +78,8 @@ class _Search:
     def _follow(self, path: str, folders: list[str], is_test: bool) -> Iterator[str]:
         """Ask for the imports of a file; the files of the repository that they lead to."""
         text = _text(path)
-        needs = is_test and self.trusts and not any(word in text for word in _GUARDS)
+        self.moves = self.moves or _moves(text)
+        needs = is_test and not any(word in text for word in _GUARDS)
         for name, is_needed, may_be_attribute in _imports(text, path):
             first = name.partition(".")[0]
             if first not in self.ours and not (needs and is_needed):
@@ -89,11 +97,25 @@ class _Search:
                 part = name.split(".")[: found.name.count(".") + 2 if found.name else 1]
                 self.missing.setdefault(".".join(part), self._shown(path))
 
+    def _packages(self) -> list[str]:
+        """The `__init__.py` files of the packages of tests, which Python runs first."""
+        found = set()
+        for path in self.tests:
+            folder = os.path.dirname(path)
+            while folder.startswith(self.top) and folder not in found:
+                found.add(folder)
+                folder = os.path.dirname(folder)
+        return [os.path.join(folder, "__init__.py") for folder in found]
+
     def _is_inside(self, file: str) -> bool:
         return os.path.realpath(file).startswith(self.top + os.sep)
 
     def _shown(self, path: str) -> str:
         return os.path.relpath(path, self.top).replace(os.sep, "/")
+
+
+def _moves(text: str) -> bool:
+    return any(word in text for word in _MOVES)
 
 
 def _text(path: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from driver.runners import pytest, unittest
 from driver.runners.runner import TAKES_VALUE, Call, CanaryInput, is_folder, positional
 from driver.runners.table import runner_of
+from driver.test_command.invocations import program_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +19,16 @@ class ImportQuestion:
 
     `words` start the same Python in place of the call; with `plugin` they start pytest, which loads
     `probe`. `first` are the folders that the call puts first on the import path. `absent`
-    are test files that the call names and the tree lacks. With `certain` the call loads all of
-    `tests`.
+    are test files that the call names and the tree lacks. `folders` are those of the named paths,
+    in the spelling of the call; pytest reads its settings there. With `certain` the call loads all
+    of `tests`.
     """
 
     words: tuple[str, ...]
     tests: tuple[str, ...]
     first: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     plugin: bool = False
     certain: bool = True
 
@@ -35,11 +38,15 @@ def question_of(
 ) -> ImportQuestion | None:
     """The question for a call in a tree with these files and texts; None for other runners."""
     name = runner_of(call.words)
+    if program_name(call.words) in _OWN_ENVIRONMENTS:
+        return None
     if name == "pytest":
         return _of_pytest(call, files, texts)
     return _of_unittest(call, files) if name == "unittest" else None
 
 
+# They make a Python environment for the checkout, which leads into the checkout.
+_OWN_ENVIRONMENTS = ("uv", "poetry", "pdm", "hatch", "pipenv")
 _LEAVES_SOME = ("ignore", "norecursedirs", "deselect", "python_files")
 
 
@@ -67,9 +74,14 @@ def _of_pytest(
         (*call.words[: len(call.words) - len(options)], *kept),
         tuple(found),
         absent=tuple(sorted(absent)),
+        folders=tuple(sorted({_folder_of(word, paths[word], call, files) for word in there})),
         plugin=True,
         certain=single or not any(word in everything for word in _LEAVES_SOME),
     )
+
+
+def _folder_of(word: str, path: str, call: Call, files: Collection[str]) -> str:
+    return call.below(posixpath.dirname(path) or ".") if path in files else word
 
 
 _TOP = ("-t", "--top-level-directory")

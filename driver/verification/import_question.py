@@ -23,7 +23,7 @@ from driver.runners.table import find_call, make_call
 from driver.test_command.build_scripts import MAKEFILES, in_folder
 
 _PLUGIN = "probe_of_imports"  # a module of the repository could have a plainer name
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 20.0  # an agent waits for the answer
 _SETS_PATHS = ("PATH", "activate", "export")
 _CODE = "exec(compile(open({path!r}, encoding='utf-8').read(), {path!r}, 'exec')); main()"
 _NO_MODULE = "No module named "
@@ -106,7 +106,7 @@ def asked_by(
     words = (*before, *question.words)
     key = (folder, prefix, words, question.first, question.plugin)
     question = replace(question, words=words)
-    return Asked(question, folder, prefix, (*key, question.certain))
+    return Asked(question, folder, prefix, (*key, question.certain, bool(question.folders)))
 
 
 def objection(
@@ -138,7 +138,7 @@ def ask(
     given = folder / "question.json"
     given.write_text(json.dumps(_given(paths, top, question)), encoding="utf-8")
     environment = {**environment, probe.INPUT: str(given)}
-    words = question.words
+    words = (*question.words, *question.folders)
     if question.plugin:
         more = {"PYTEST_ADDOPTS": f"-p {script.stem}", "PYTHONPATH": str(folder)}
         for name, sep in (("PYTEST_ADDOPTS", " "), ("PYTHONPATH", os.pathsep)):

@@ -58,7 +58,9 @@ class WaveReadiness:
                 return
             shared = [one.question for one in self._asked.values() if one.key == asked.key]
             tests = sorted({path for one in shared for path in one.tests})
-            whole = replace(asked, question=replace(asked.question, tests=tuple(tests)))
+            folders = sorted({path for one in shared for path in one.folders})
+            question = replace(asked.question, tests=tuple(tests), folders=tuple(folders))
+            whole = replace(asked, question=question)
             self._running[asked.key] = BackgroundTask(
                 lambda: _answer(item, context, whole) if tests else Answer()
             )

@@ -125,6 +125,21 @@ def test_a_red_test_that_names_another_checkout_is_no_regression(folder: Path) -
     assert len(record["attempts"]) == 1
 
 
+@pytest.mark.parametrize("file", ["tests/unit/conftest.py", "tests/unit/test_u.py"])
+@beside
+def test_tests_that_find_the_tree_by_themselves_go_on(folder: Path, file: str) -> None:
+    test = CASE.format(module="u")
+    files = {"src/u.py": WRONG, "tests/unit/conftest.py": "", "tests/unit/test_u.py": test}
+    finds = (
+        "import sys\nfrom pathlib import Path\n\n"
+        "sys.path.insert(0, str(Path(__file__).parents[2] / 'src'))\n\n"
+    )
+    scene = Scene(folder, {**files, file: finds + files[file]})
+    python = an_environment(folder / "env", scene.repo.path / "src")
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/unit/test_u.py"]
+    assert played(scene, command, ["src/u.py"], right("src/u.py"))["verdict"] == "verified"
+
+
 @beside
 def test_every_name_counts_by_itself(folder: Path) -> None:
     text = "from src.u import value as same\n" + CASE.format(module="u")
@@ -194,6 +209,11 @@ def test_a_test_that_cannot_be_loaded_on_the_base_is_told(
             "lib/x.py",
         ),
         ({"conftest.py": "", "x.py": WRONG}, ["x.py"], "x.py"),
+        (
+            {"tests/__init__.py": "import sys\n\nsys.path.insert(0, 'lib')\n", "lib/x.py": WRONG},
+            ["lib/x.py"],
+            "lib/x.py",
+        ),
     ],
 )
 @beside
