@@ -36,6 +36,14 @@ def test_no_variable_of_one_run_is_found_again_in_another(folder: Path) -> None:
     assert verdicts(report) == {"a": "verified"}
     found = [json.loads(path.read_text()) for path in seen.iterdir()]
     assert len(found) >= 2
-    usual = {*scene.environ, "PYTHONDONTWRITEBYTECODE", "PWD", "SHLVL", "_", "OLDPWD"}
+    usual = {
+        *scene.environ,
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTEST_ADDOPTS",
+        "PWD",
+        "SHLVL",
+        "_",
+        "OLDPWD",
+    }
     names = [name for one in found for name in {*one} - usual]
     assert len(names) == len(set(names)) == len(found)
