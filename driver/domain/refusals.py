@@ -30,7 +30,12 @@ REFUSALS = (
         "refused",
         "list the file by name in `ownsFiles` if the item may change it",
     ),
-    Refusal("a nested repository", "refused", f"{_AGENT}; a repository in the work cannot ship"),
+    Refusal(
+        "a nested repository",
+        "refused",
+        f"{_AGENT}; a repository in the work cannot ship, and a submodule only at a commit that its"
+        " remote has",
+    ),
     Refusal("a removed submodule", "refused", "remove submodules by hand"),
     Refusal("links that leave the repository", "refused", f"{_AGENT}: links must stay inside"),
     Refusal("a link in place of its workspace", "refused", _AGENT),
@@ -216,7 +221,7 @@ REFUSALS = (
     ),
     Refusal(
         "at work: ",
-        "refused",
+        "refused or undecided",
         "look at the named files: your checkout, git settings or home changed meanwhile",
     ),
 )
