@@ -397,7 +397,8 @@ def test_where_no_test_ran_nothing_is_proven(scene: Scene) -> None:
 def test_counts_are_in_the_receipts(counted: Scene) -> None:
     report, _ = counted.play({"a": writes(a__txt="b\n")}, [item("a", "a.txt", UNITTEST)])
     found = [r["counts"] for r in evidence(report)["receipts"]]
-    assert found[:2] == [{"runner": "unittest", "ran": 3, "failed": 0, "skipped": 0}] * 2
+    counts = {"runner": "unittest", "ran": 3, "failed": 0, "skipped": 0, "source": "printed"}
+    assert found[:2] == [counts] * 2
     nobody = item("a", "a.txt", "true")
     report, _ = counted.play({"a": writes(a__txt="b\n")}, [nobody], wave_id="w3")
     assert [r["counts"] for r in evidence(report)["receipts"]] == [None, None]
