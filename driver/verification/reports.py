@@ -21,10 +21,13 @@ from driver.execution.worker_pool import BackgroundTask
 from driver.runners.result import Counts, read_junit
 from driver.runners.runner import Report, Runner
 from driver.runners.table import RUNNERS, find_call, runner_of, runners_named
+from driver.test_command.build_scripts import MAKEFILES, PACKAGE
 from driver.test_command.invocations import Command
 
 MAX_BYTES = 2**25
 _BLOCK = 2**16
+_MAX_SCRIPT_BYTES = 2**20
+_BUILD_FILES = (*MAKEFILES, PACKAGE, "noxfile.py", "justfile", "Justfile")
 _NOT_SEARCHED = (".git", "node_modules", "src", ".venv")
 _DOCUMENT = re.compile(r"(?=<\?xml )")
 
@@ -47,7 +50,7 @@ class Reports:
             place.mkdir()
             self._begun = place.stat().st_mtime_ns
             for runner in self._runners:
-                if runner.report and hasattr(os, "mkfifo") and not self._has_own(runner, command):
+                if runner.report and hasattr(os, "mkfifo") and self._is_asked(runner, command):
                     self._ask(runner.name, runner.report)
 
     def __enter__(self) -> Reports:
@@ -93,16 +96,27 @@ class Reports:
             if report
         )
 
-    def _has_own(self, runner: Runner, command: Command) -> bool:
-        """True if the project itself asks for such a report, as far as its settings show."""
+    def _is_asked(self, runner: Runner, command: Command) -> bool:
+        """True if the command, its settings or its scripts name the runner, and none of its own
+        settings such a report. Else the request would only tell code that it is under test."""
         report = runner.report
         assert report is not None
-        texts = [*([command] if isinstance(command, str) else command)]
-        texts.append(self.environment.get(report.variable, ""))
-        for name in report.configs:
-            with suppress(OSError):
-                texts.append((self._folder / name).read_text("utf-8", "replace"))
-        return any(re.search(report.rival, text) for text in texts)
+        words = command.split() if isinstance(command, str) else command
+        own = [" ".join(words), self.environment.get(report.variable, "")]
+        own += map(self._text, report.configs)
+        if any(re.search(report.rival, text) for text in own):
+            return False
+        scripts = (self._text(name) for name in (*_BUILD_FILES, *words))
+        name = re.compile(rf"(?<![\w-]){runner.name}(?![\w-])")
+        return any(name.search(text) for text in (*own, *scripts))
+
+    def _text(self, name: str) -> str:
+        """The text of a file of the project, "" for none."""
+        path = self._folder / name
+        with suppress(OSError, ValueError):
+            if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES:
+                return path.read_text("utf-8", "replace")
+        return ""
 
     def _ask(self, name: str, report: Report) -> None:
         path = self._place / report.name

@@ -164,14 +164,16 @@ def test_a_runner_that_knows_no_report_breaks_and_that_is_seen(project: Path) ->
 
 
 def test_other_runners_are_not_asked(project: Path) -> None:
-    with Reports("cargo test", project, {"A": "b"}, project.parent / "0f3a") as reports:
-        assert reports.environment == {"A": "b"}
-        assert not reports.asked
+    (project / "Makefile").write_text("test:\n\t./check\n")
+    for command in ("cargo test", "make test", "sh check.sh", "./a.out"):
+        with Reports(command, project, {"A": "b"}, project.parent / "0f3a") as reports:
+            assert reports.environment == {"A": "b"}
+            assert not reports.asked
 
 
 def test_a_flood_into_the_pipe_ends_and_is_no_report(project: Path) -> None:
     name = "${PYTEST_ADDOPTS#*\\'}"
-    command = f'name={name}; head -c 40000000 /dev/zero > "${{name%%\\\'*}}"'
+    command = f': pytest; name={name}; head -c 40000000 /dev/zero > "${{name%%\\\'*}}"'
     found, _, _ = ran(command, project)
     assert found is None
 
