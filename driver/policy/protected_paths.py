@@ -109,13 +109,15 @@ _LISTED = {
 class Protection:
     """The protection rules for an item's changes. `base` are the paths of its base commit,
     `work_dir` is relative to the repository's top, `more` are the user's patterns. `read` returns
-    the text of a file of the base, "" for none."""
+    the text of a file of the base, "" for none. The commands `setup` run before the test, in the
+    same checkout."""
 
     base: frozenset[str]
     command: Command
     work_dir: str = "."
     more: tuple[str, ...] = ()
     read: Read = lambda path: ""  # noqa: ARG005 - a repository without files
+    setup: tuple[Command, ...] = ()
 
     def protected_changes(
         self, changes: Sequence[Change], owned: Iterable[OwnedPath]
@@ -126,6 +128,7 @@ class Protection:
         gone = {change.path for change in changes if change.deleted}
         there = {*self.base, *(change.path for change in changes)} - gone
         started = files_started(self.command, self.work_dir, self.read)
+        prepares = set[str]().union(*(files_started(one, ".", self.read) for one in self.setup))
         makes = included(self.command, self.work_dir, self.read)
         names = self.named_tests()
         found = []
@@ -134,9 +137,11 @@ class Protection:
                 continue
             kind = self._always(change, makes)
             if change.base_mode is None:
-                kind = kind or self._new(change, started, there, self.base - gone)
+                kind = kind or self._new(change, started | prepares, there, self.base - gone)
             elif not kind and change.path in started and not is_test(change.path):
                 kind = "a file that the test command runs"
+            elif not kind and change.path in prepares and not is_test(change.path):
+                kind = "a file that the set-up runs"
             elif not kind and (is_test(change.path) or names.holds(change.path)):
                 kind = A_TEST
             found.append((change.path, kind))

@@ -236,6 +236,7 @@ class ItemRun:
             self.work_dir,
             self.wave.settings.verify.protected,
             self.context.text,
+            self.wave.settings.workspace.setup,
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change
 from driver.policy.protected_paths import Protection, configuration
 from driver.policy.test_files import is_test
@@ -35,6 +36,21 @@ def test_what_decides_about_a_run_is_protected(path: str, kind: str) -> None:
 def test_what_only_looks_like_it_is_not(path: str) -> None:
     assert not configuration(path)
     assert not is_test(path)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_what_a_set_up_runs_comes_from_the_base(listed: bool) -> None:
+    texts = {"tools/setup.sh": "sh tools/more.sh\n", "tools/more.sh": "", "tools/other.sh": ""}
+    protection = Protection(
+        frozenset(texts),
+        "pytest",
+        read=lambda path: texts.get(path, ""),
+        setup=("sh tools/setup.sh",),
+    )
+    owned = [OwnedPath("tools", is_dir=True), *(OwnedPath(path) for path in texts if listed)]
+    found = protection.protected_changes([Change(path, WAS, "b", WAS) for path in texts], owned)
+    runs = "a file that the set-up runs"
+    assert dict(found) == ({} if listed else {"tools/setup.sh": runs, "tools/more.sh": runs})
 
 
 @pytest.mark.parametrize(
