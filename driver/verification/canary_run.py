@@ -31,15 +31,16 @@ from state_store.documents.errors import TidegateError
 
 _CLEAR = (CanaryVerdict.RED, CanaryVerdict.ELSEWHERE)
 _TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)
+_CODE = (".py", ".js", ".mjs", ".cjs", ".go", ".rs")
 _MAX_TEXT_BYTES = 2**20
 
 
 class _Texts(Mapping[str, str]):
     """The texts of a tree's files that the canary may need, read on demand."""
 
-    def __init__(self, top: Path, files: Collection[str]) -> None:
+    def __init__(self, top: Path, files: Collection[str], *, code: bool = True) -> None:
         self._top = top
-        self._names = {name for name in files if is_read(name)}
+        self._names = {n for n in files if is_read(n) and (code or not n.endswith(_CODE))}
         self._read: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -83,7 +84,8 @@ def _not_applicable(why: str) -> Evidence:
     return Evidence(canary_word=CanaryVerdict.NOT_APPLICABLE, canary_note=why)
 
 
-def _plan(work: ProvenWork, top: Path) -> Canary | NotApplicable:
+def _plan(work: ProvenWork, top: Path, *, beside: bool = True) -> Canary | NotApplicable:
+    """The canary for the item's command, `beside` a test of the tree or in a file of its own."""
     gone = {change.path for change in work.changes if change.deleted}
     made = [change.path for change in work.changes if not change.deleted]
     files = (work.item.context.paths - gone) | {*made}
@@ -92,7 +94,7 @@ def _plan(work: ProvenWork, top: Path) -> Canary | NotApplicable:
         files,
         made,
         innocent_name(secrets.randbits(32)),
-        texts=_Texts(top, files),
+        texts=_Texts(top, files, code=beside),
         workdir="" if work.item.work_dir == "." else work.item.work_dir,
     )
 
@@ -114,12 +116,43 @@ def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Ev
         with work.item.workspace.test_checkout(tree) as checkout:
             found = _run(work, checkout, tree, alone, "-alone", runs)
         return _settled(work, tree, alone, found)
+    if word == CanaryVerdict.GREEN and _cannot_load(base):
+        return _by_a_file_of_its_own(work, found)
     return _like_base(canary, found, base)
+
+
+def _cannot_load(base: Evidence) -> bool:
+    """True if the base may be red because the canary's file needs what the work adds."""
+    unclear = (CanaryVerdict.UNSEEN, CanaryVerdict.UNDECIDED)
+    return base.canary_word in unclear and bool(base.canaries[-1:] and base.canaries[-1].exit_code)
+
+
+def _by_a_file_of_its_own(work: ProvenWork, found: Evidence) -> Evidence:
+    """The evidence after a run on the base with a canary that needs no other file."""
+    note = f"{found.canary_note}; the base cannot load the canary's file"
+    unclear = replace(found, canary_word=CanaryVerdict.UNDECIDED, canary_note=note)
+    with work.item.workspace.test_checkout(work.item.workspace.base_with(())) as checkout:
+        alone = _plan(work, checkout.path, beside=False)
+    if isinstance(alone, NotApplicable) or alone.amends:
+        return unclear
+    base = _on_base(work, alone, "-base-own")
+    found = replace(found, canaries=(*found.canaries, *base.canaries))
+    if base.canary_word == CanaryVerdict.UNSEEN:
+        return _like_base(alone, found, base)
+    if base.canary_word != CanaryVerdict.RED:
+        return replace(unclear, canaries=found.canaries)
+    note = f"{found.canary_note}; on the base a failing test makes the command red"
+    return replace(found, canary_note=note)
 
 
 def _like_base(canary: Canary, found: Evidence, base: Evidence) -> Evidence:
     """The evidence if the canary makes the command red neither with the work nor on the base."""
     if found.canary_word == CanaryVerdict.NOT_APPLICABLE:
+        return _of_project(found, found.canary_note, "let the command accept one more test")
+    # The runs with the canary end before the runner reports, here and on the base.
+    runs = (found.canaries[0], *base.canaries)
+    silent = not any(isinstance(run.counts, Counts) for run in runs)
+    if found.canary_word == base.canary_word == CanaryVerdict.UNDECIDED and silent:
         return _of_project(found, found.canary_note, "let the command accept one more test")
     if found.canary_word != CanaryVerdict.GREEN:
         return found
@@ -156,13 +189,13 @@ def _cleared_by_base(work: ProvenWork, tree: str, canary: Canary, found: Evidenc
     return replace(found, canary_word=CanaryVerdict.GREEN, canary_note=note)
 
 
-def _on_base(work: ProvenWork, canary: Canary) -> Evidence:
+def _on_base(work: ProvenWork, canary: Canary, label: str = "-base") -> Evidence:
     """The same run on the base."""
     tree = work.item.workspace.base_with(())
     if tree is None:
         return Evidence(canary_word=CanaryVerdict.UNDECIDED, canary_note="there is no base")
     with work.item.workspace.test_checkout(tree) as checkout:
-        label = "-base-alone" if canary.alone is None and canary.selects else "-base"
+        label += "-alone" if canary.alone is None and canary.selects else ""
         return _run(work, checkout, tree, replace(canary, selects=True), label)
 
 
