@@ -16,6 +16,7 @@ from tests.support.beside import beside_each_other
 from tests.support.corpus import Case, Played, Project, play
 from tests.support.corpus_all import (
     ATTACKS,
+    HONEST,
     NOT_COVERED,
     Corpus,
     attack_table,
@@ -27,7 +28,6 @@ from tests.support.corpus_all import (
     sampled_honest_work,
     size,
 )
-from tests.support.corpus_honest import HONEST
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 
