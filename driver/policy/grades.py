@@ -40,11 +40,12 @@ def graded(proof: TestRun, evidence: Evidence) -> Evidence:
 def is_rerun(proof: TestRun, evidence: Evidence) -> bool:
     """True if a second run on the same tree gave the same results: a green spot check, or a canary
     run in which all other tests had the same results."""
-    if evidence.spot_checks:
-        return all(run.green for run in evidence.spot_checks)
     now = proof.counts
+    if evidence.spot_checks:
+        return all(run.green and run.counts == now for run in evidence.spot_checks)
     return isinstance(now, Counts) and any(
         isinstance(run.counts, Counts)
+        and run.tree == proof.tree  # some canary runs are on the base
         and run.counts.failed > 0
         and (run.counts.passed, run.counts.skipped) == (now.passed, now.skipped)
         for run in evidence.canaries

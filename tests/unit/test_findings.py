@@ -199,6 +199,13 @@ def test_a_canary_run_in_which_all_other_tests_gave_the_same_results_is_a_rerun(
     assert is_rerun(PROOF, Evidence(canaries=(run(RED, counts),))) is same
 
 
+def test_a_canary_run_on_another_tree_is_no_rerun() -> None:
+    base = replace(run(RED, ran(5, 2)), tree="1" * 40)
+    assert not is_rerun(PROOF, Evidence(canaries=(base,)))
+    fewer = replace(PROOF, counts=ran(2))
+    assert not is_rerun(PROOF, Evidence(spot_checks=(fewer,)))
+
+
 @pytest.mark.parametrize(
     ("grade", "least", "ships"),
     [
