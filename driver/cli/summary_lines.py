@@ -85,9 +85,10 @@ def _evidence(wave: Json) -> Iterator[str]:
         more = f" and {rest} more" if rest > 0 else ""
         yield f"read first: {named}{more}; {lower[0]['slug']}: {why}"
     for doubt in wave.get("project_doubts") or ():
-        items = counted(len(doubt["items"]), "item")
+        items, several = counted(len(doubt["items"]), "item"), len(doubt["items"]) > 1
+        whose = f"{items}, no fault of {'their' if several else 'its'} own"
         remedy = f": {doubt['remedy']}" if doubt["remedy"] else ""
-        yield f"on the base as well ({items}, no fault of theirs): {doubt['reason']}{remedy}"
+        yield f"on the base as well ({whose}): {doubt['reason']}{remedy}"
 
 
 def _left_out(report: Json) -> Iterator[str]:

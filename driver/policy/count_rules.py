@@ -9,7 +9,7 @@ from driver.domain.findings import Finding, FindingKind
 from driver.domain.results import TestRun
 from driver.policy.judgement import NO_ANSWER
 from driver.runners.counts import Allowance
-from driver.runners.result import MISSING, REPORTED, Counts, Doubt
+from driver.runners.result import CONTRADICTORY, MISSING, REPORTED, Counts, Doubt
 
 COUNTS = "counts"
 
@@ -18,6 +18,8 @@ _NO_SUMMARY = "let the test command print its runner's summary"
 _MUCH_LINES = 20
 _QUIET = frozenset({"-q", "-qq", "-Q", "--quiet", "--silent"})
 _DUPLICATED = re.compile(r"\d?>&\d")  # `2>&1` hides nothing
+_REPEATED = re.compile(r"\b(?:for|while|until|xargs|find)\b|&&|;")
+_ONE_LINE_BEHIND_MAKE = 2  # the command, and the line that it runs
 _CAPTURED = re.compile(r"\|\||[`>]|\$\(")
 
 
@@ -48,16 +50,20 @@ def of_counts(
     allowance: Allowance,
     *,
     may_be_silent: bool = False,
+    may_repeat: bool = False,
 ) -> tuple[Finding, ...]:
-    """The findings on a green run's counts. `may_be_silent` is true for a command that may print
-    nothing when it is green (`may_be_silent`); its runner's own report is there all the same."""
+    """The findings on a green run's counts. `may_be_silent` and `may_repeat` are what the functions
+    of these names tell about the command; its runner's own report is there all the same."""
     base = baseline if baseline is not None and baseline.kind not in NO_ANSWER else None
     now, before = proof.counts, base.counts if base is not None else None
-    may_be_silent = may_be_silent and not (isinstance(before, Counts) and before.source == REPORTED)
+    if isinstance(before, Counts) and before.source == REPORTED:
+        may_be_silent = may_repeat = False
     if isinstance(now, Counts):
         found = _of_known(now, base, allowance)
     elif now is not None:
-        found = _of_doubt(now, base, may_be_silent=may_be_silent)
+        # A red base may have ended before the second summary.
+        unseen = may_repeat if now.reason == CONTRADICTORY else may_be_silent
+        found = _of_doubt(now, base, unseen=unseen)
     else:
         found = _of_silence(proof, base, may_be_silent=may_be_silent)
     return (found,) if found else ()
@@ -71,6 +77,13 @@ def may_be_silent(lines: Iterable[str | Sequence[str]]) -> bool:
         _CAPTURED.search(_DUPLICATED.sub("", text)) or not _QUIET.isdisjoint(text.split())
         for text in texts
     )
+
+
+def may_repeat(lines: Iterable[str | Sequence[str]]) -> bool:
+    """True if a command may run tests several times, so that a red run ends earlier than a green
+    run."""
+    texts = [line if isinstance(line, str) else " ".join(line) for line in lines]
+    return len(texts) > _ONE_LINE_BEHIND_MAKE or any(map(_REPEATED.search, texts))
 
 
 def _of_known(now: Counts, base: TestRun | None, allowance: Allowance) -> Finding | None:
@@ -97,16 +110,17 @@ def _of_known(now: Counts, base: TestRun | None, allowance: Allowance) -> Findin
     )
 
 
-def _of_doubt(now: Doubt, base: TestRun | None, *, may_be_silent: bool) -> Finding:
-    """The finding on a known runner whose output cannot be trusted."""
+def _of_doubt(now: Doubt, base: TestRun | None, *, unseen: bool) -> Finding:
+    """The finding on a known runner whose output cannot be trusted. `unseen` is true if a red base
+    would not show the same."""
     before = base.counts if base is not None else None
     reason = f"the output of {now.runner} is in doubt: {now.reason}"
     on_base: bool | None = None
     if base is not None and before == now:
         # A red base may break off by the very fault that the item mends.
-        on_base = base.green or may_be_silent or now.reason != MISSING
+        on_base = base.green or unseen or now.reason != MISSING
     elif isinstance(before, Counts):
-        on_base = False if base is not None and (base.green or not may_be_silent) else None
+        on_base = False if base is not None and (base.green or not unseen) else None
     elif isinstance(before, Doubt):
         on_base = False if now.reason == MISSING else None
     return Finding(

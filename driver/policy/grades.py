@@ -7,6 +7,7 @@ from dataclasses import replace
 from driver.domain.findings import Grade
 from driver.domain.results import NO_RERUN, Evidence, RunKind, TestRun, Verdict
 from driver.policy.acceptance import passes
+from driver.policy.count_rules import COUNTS
 from driver.policy.judgement import Judgement
 from driver.runners.canary import CanaryVerdict
 from driver.runners.result import Counts
@@ -21,8 +22,9 @@ def graded(proof: TestRun, evidence: Evidence) -> Evidence:
     """The evidence for a green proof, with its grade."""
     counted = isinstance(proof.counts, Counts)
     canary = evidence.canary_word == CanaryVerdict.RED
+    told = any(one.check == COUNTS for one in evidence.findings)
     lacks = (
-        *(() if counted else (NOT_COUNTED,)),
+        *(() if counted or told else (NOT_COUNTED,)),
         *((STAYS_RED,) if proof.known_red else ()),
         *(() if _was_red_first(evidence) else (NOT_RED_FIRST,)),
         *(() if canary else (f"no canary test was red ({evidence.canary_note or 'none ran'})",)),

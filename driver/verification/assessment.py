@@ -67,12 +67,14 @@ def _with_counts(work: ProvenWork, found: Evidence) -> Evidence:
     """The evidence with the findings on the proof's counts."""
     item = work.item
     command = item.spec.test_command
-    lines = (line for line, _ in lines_run(command, item.work_dir, item.context.text))
+    run = (line for line, _ in lines_run(command, item.work_dir, item.context.text))
+    lines = (command, *run)
     findings = count_rules.of_counts(
         work.proof,
         found.baseline,
         item.spec.allowance,
-        may_be_silent=count_rules.may_be_silent((command, *lines)),
+        may_be_silent=count_rules.may_be_silent(lines),
+        may_repeat=count_rules.may_repeat(lines),
     )
     return replace(found, findings=(*found.findings, *findings))
 

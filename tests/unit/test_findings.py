@@ -18,7 +18,7 @@ from driver.domain.results import (
     Verdict,
 )
 from driver.policy.acceptance import of_proof
-from driver.policy.count_rules import may_be_silent, of_counts
+from driver.policy.count_rules import may_be_silent, may_repeat, of_counts
 from driver.policy.findings import decide
 from driver.policy.grades import graded, is_rerun, of_grade
 from driver.policy.known_red import accepted, allowed_on, names_change
@@ -148,6 +148,26 @@ def test_a_command_may_hide_what_a_green_run_prints(
     lines: tuple[str | tuple[str, ...], ...], *, silent: bool
 ) -> None:
     assert may_be_silent(lines) is silent
+
+
+@pytest.mark.parametrize(
+    ("lines", "repeats"),
+    [
+        (("pytest",), False),
+        (("make test", "pytest"), False),
+        (("make test", "pytest a", "pytest b"), True),
+        (("pytest a && pytest b",), True),
+        (("make test", 'for one in a b; do pytest "$$one" || exit 1; done'), True),
+    ],
+)
+def test_a_red_base_does_not_show_the_second_summary_of_a_command_that_runs_tests_twice(
+    lines: tuple[str, ...], *, repeats: bool
+) -> None:
+    assert may_repeat(lines) is repeats
+    (one,) = of_counts(run(GREEN, MIXED), run(RED, COUNTED), Allowance(), may_repeat=repeats)
+    assert one.is_held is not repeats
+    (one,) = of_counts(run(GREEN, MIXED), run(GREEN, COUNTED), Allowance(), may_repeat=repeats)
+    assert one.is_held
 
 
 PROOF = run(GREEN, ran(3))
