@@ -155,12 +155,9 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "trust_verified": False,
         "verified": verified,
         "verdict": str(outcome.verdict),
-        "grade": str(outcome.grade) if verified and outcome.grade else None,
-        "waitsForPerson": outcome.waits,
+        **_grounds(outcome),
         "testExit": test.exit_code if test else None,
         "repairs": outcome.repairs,
-        "error": None if verified else outcome.reason,
-        "remedy": None if verified else remedy_of(outcome.reason),
         "filesWritten": [change.path for change in outcome.changes],
         "workerId": last.worker_id if last else None,
         "model": last.model if last else None,
@@ -183,6 +180,17 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "ship_error": item.ship_error,
         "ship_warning": item.ship_warning,
         "savedWork": item.saved_work,
+    }
+
+
+def _grounds(outcome: ItemOutcome) -> dict[str, Any]:
+    """Verified work has a grade; any other has a reason, and the remedy if one is known."""
+    verified = outcome.verdict is Verdict.VERIFIED
+    return {
+        "grade": str(outcome.grade) if verified and outcome.grade else None,
+        "waitsForPerson": outcome.waits,
+        "error": None if verified else outcome.reason,
+        "remedy": None if verified else remedy_of(outcome.reason),
     }
 
 
