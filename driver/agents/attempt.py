@@ -109,8 +109,8 @@ class HeldAgainst:
 def held_against(
     item: ItemRun, changed: Sequence[CheckoutChange], work: Sequence[Change]
 ) -> HeldAgainst:
-    """What may run a program later keeps the item back, and what evidence shows as its doing. Every
-    other change may be the user's own edit."""
+    """Separate the changes that hold the item back from those that may be the user's own edits. A
+    change holds it back if it can execute code, or if evidence shows that the item made it."""
     evidence: Mapping[str, str] = {}
     if (context := item.repository) is not None:
         contents, top = item.workspace.contents, context.repository.top

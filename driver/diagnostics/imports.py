@@ -6,7 +6,7 @@ Changes nothing. It makes a temporary checkout of the branch's tip, and no set-u
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from driver.domain.ownership import OwnershipError, parse_owned
@@ -50,10 +50,14 @@ def _objections(
     git = PrivateGit.create(folder / "git", repository, settings.environ)
     tree, top, processes = git.tree_of(repository.head), folder / "tree", Processes()
     paths = frozenset(git.paths_in(tree))
-    read = lambda path: git.blob(f"{tree}:{path}").decode("utf-8", "replace")  # noqa: E731
+
+    def read(path: str) -> str:
+        return git.blob(f"{tree}:{path}").decode("utf-8", "replace")
+
     for number, item in enumerate(filter(is_open, read_tracker_file(tracker).entries)):
-        command, work_dir = item.get("testCmd"), str(item.get("workDir") or ".")
-        asked = asked_by(_words(command), work_dir, paths, read) if command else None
+        command, work_dir = item.get("testCmd") or "", str(item.get("workDir") or ".")
+        words = command if isinstance(command, str) else tuple(map(str, command))
+        asked = asked_by(words, work_dir, paths, read) if words else None
         if asked is None or item.get("repo"):
             continue
         try:
@@ -70,7 +74,3 @@ def _objections(
         own.mkdir()
         answer = ask(asked, top, paths, own, test_environment(settings), processes)
         yield objection(answer, asked.question, paths, owned)
-
-
-def _words(command: str | Sequence[object]) -> str | tuple[str, ...]:
-    return command if isinstance(command, str) else tuple(map(str, command))

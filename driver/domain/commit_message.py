@@ -150,7 +150,7 @@ def _cut(line: str, at: int) -> str:
 
 
 def _fitting(text: str, columns: int) -> str:
-    """As much of the beginning of a text as fits into the columns."""
+    """The longest beginning of a text that fits into the columns."""
     widths = accumulate(map(_columns, text))
     return text[: sum(width <= columns for width in widths)]
 

@@ -86,9 +86,6 @@ class PrivatePython:
         if not is_usable:
             return {}
         self._write(folder)
-        return self._variables(folder)
-
-    def _variables(self, folder: Path) -> dict[str, str]:
         path = os.pathsep.join(filter(None, (f"{folder}/bin", self._environ.get("PATH", ""))))
         return {"PATH": path, "VIRTUAL_ENV": str(folder), "PYTHONUSERBASE": f"{folder}/user"}
 
@@ -149,11 +146,12 @@ class PrivatePython:
             except OSError:
                 continue
             started = _STARTER.match(content)
-            if started and self._runs(started["inner"] or started["first"]):
+            if started and self._is_ours(started["inner"] or started["first"]):
                 found.append(_Script(path.name, seen.st_mode & 0o777, content[started.end() :]))
         return found
 
-    def _runs(self, interpreter: bytes) -> bool:
+    def _is_ours(self, interpreter: bytes) -> bool:
+        """True for a Python in the folder of the scripts, also by another path to that folder."""
         path = Path(os.fsdecode(interpreter))
         own = Path(self._found["scripts"])
         same = path.parent == own or os.path.realpath(path.parent) == os.path.realpath(own)

@@ -53,7 +53,7 @@ class SetupReads:
         """The key of a tree with these changes against the base."""
         if not self._commands:
             return frozenset()
-        return frozenset((c.path, c.mode, c.blob) for c in changes if self._uses(c))
+        return frozenset((c.path, c.mode, c.blob) for c in changes if self._may_read(c))
 
     def learn(self, top: Path, tracked: Iterable[str], began: int) -> None:
         """Note the files that a set-up at `top` used since the time `began`. All `tracked` files
@@ -65,18 +65,17 @@ class SetupReads:
         if self._commands:
             self._used.update(paths)
 
-    def _uses(self, change: Change) -> bool:
-        path = change.path
-        if path in self._used or path in self._named or self._is_known(path):
+    def _may_read(self, change: Change) -> bool:
+        """True for a file with a known name, a file that a set-up named, copied or used, and a new
+        file of a kind that a set-up used."""
+        path, key = change.path, comparison_key(change.path)
+        if configuration(path).startswith(_KINDS):
             return True
-        if any(path.startswith(folder) for folder in self._installed):
+        if any(matches(key, pattern) for pattern in self._patterns):
+            return True
+        if path in self._used or path in self._named or path.startswith(self._installed):
             return True
         return change.base_mode is None and self._belongs_to_used(path)
-
-    def _is_known(self, path: str) -> bool:
-        key = comparison_key(path)
-        is_built = configuration(path).startswith(_KINDS)
-        return is_built or any(matches(key, pattern) for pattern in self._patterns)
 
     def _belongs_to_used(self, path: str) -> bool:
         """True for a new file if the set-up used all files of its kind in the nearest folder."""
@@ -112,11 +111,11 @@ class SetupReads:
     @cached_property
     def _installed(self) -> tuple[str, ...]:
         """The beginnings of the paths in folders that `pip install` copies: `pip install .`."""
-        lines = [*((command, ".") for command in self._commands)]
-        for command in self._commands:
-            lines += lines_run(command, ".", self._read)
         found = {
-            one for line, at in lines for words in programs(line) for one in _copied(words, at)
+            folder
+            for line, at in self._lines
+            for words in programs(line)
+            for folder in _copied(words, at)
         }
         return tuple("" if folder == "." else f"{folder}/" for folder in sorted(found))
 

@@ -87,10 +87,11 @@ class _Search:
             found = _locate(name, folders)
             file = found.file
             if file is not None and (first in self.ours):
-                if self._is_inside(file):
-                    yield os.path.realpath(file)
+                real = os.path.realpath(file)
+                if real.startswith(self.top + os.sep):
+                    yield real
                 else:
-                    at = (found.name, os.path.realpath(file))
+                    at = (found.name, real)
                     self.elsewhere.setdefault(at, self._shown(path))
             is_whole = found.name == name or (found.name and found.paths is None)
             if needs and is_needed and not may_be_attribute and not is_whole:
@@ -106,9 +107,6 @@ class _Search:
                 found.add(folder)
                 folder = os.path.dirname(folder)
         return [os.path.join(folder, "__init__.py") for folder in found]
-
-    def _is_inside(self, file: str) -> bool:
-        return os.path.realpath(file).startswith(self.top + os.sep)
 
     def _shown(self, path: str) -> str:
         return os.path.relpath(path, self.top).replace(os.sep, "/")
@@ -169,6 +167,7 @@ def _folder_of(path: str) -> str:
 
 
 def _locate(name: str, folders: list[str]) -> _Found:
+    """The module as a file would import it for which these folders come first."""
     before = sys.path[:]
     sys.path[:0] = folders
     try:

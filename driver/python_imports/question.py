@@ -81,6 +81,7 @@ def _of_pytest(
 
 
 def _folder_of(word: str, path: str, call: Call, files: Collection[str]) -> str:
+    """The folder of an argument: of its file, or the argument itself if it names a folder."""
     return call.below(posixpath.dirname(path) or ".") if path in files else word
 
 

@@ -112,6 +112,7 @@ def of_absent(absent: Sequence[str], owned: Sequence[OwnedPath], untracked: Coll
 
 
 def _is_test_of_others(by: str, tests: Collection[str]) -> bool:
+    """True for a file with the name of a test that the item's command does not load."""
     name = posixpath.basename(by)
     return by not in tests and (name.startswith("test") or name.endswith("_test.py"))
 

@@ -43,7 +43,8 @@ def failures_first(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     room = limit * 3 // 4 - len(_FAILURES)
-    lines, marked = text.split("\n"), [line for line, _ in _marked(cleaned(text), _all_marks())]
+    marks = [*_names(), *(one for runner in RUNNERS.values() for one in runner.red_marks)]
+    lines, marked = text.split("\n"), [line for line, _ in _marked(cleaned(text), marks)]
     if not marked:
         return bounded(text, limit - 60)
     for around in _AROUND:
@@ -93,12 +94,8 @@ def _parts(lines: Sequence[str], marked: Iterable[int], before: int, after: int)
 
 
 def _names() -> Iterator[str]:
+    """The patterns of all runners for the names of failing tests."""
     return (one for runner in RUNNERS.values() for one in runner.red)
-
-
-def _all_marks() -> Iterator[str]:
-    yield from _names()
-    yield from (one for runner in RUNNERS.values() for one in runner.red_marks)
 
 
 @functools.cache

@@ -151,7 +151,7 @@ def _loaded(file: str, given: CanaryInput) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How a test file is written."""
+    """The quotes, the ends of statements and the indentation of a test file."""
 
     quote: str
     end: str
@@ -159,6 +159,7 @@ class _Style:
 
 
 def _style(source: str) -> _Style:
+    """The style that most lines of the file have."""
     indents = re.findall(r"^([ \t]+)\S", source, re.M)
     lines = [line for line in source.splitlines() if line.strip()]
     ends = sum(line.endswith(";") for line in lines)
@@ -186,7 +187,8 @@ def _text(
     if not run:
         start.append(_load(f"test_{given.nonce}", "node:test", as_module=as_module))
         run = f"test_{given.nonce}.test"
-    read = [given.texts.get(one, "") for one in dict.fromkeys((*_changed(tests, given), *tests))]
+    changed = [one for one in tests if one in given.changed]
+    read = [given.texts.get(one, "") for one in dict.fromkeys((*changed, *tests))]
     tried, blocks = [], []
     for name, (kind, statement) in zip(
         names, failing(used_methods(read[:_MAX_KINDS_READ]), called), strict=False
@@ -200,10 +202,6 @@ def _text(
     if not style.end:
         text = re.sub(r";$", "", text, flags=re.M)
     return f"{source.rstrip()}\n\n{text}\n".lstrip("\n"), tuple(tried)
-
-
-def _changed(tests: Sequence[str], given: CanaryInput) -> list[str]:
-    return [one for one in tests if one in given.changed]
 
 
 def _load(name: str, module: str, *, as_module: bool) -> str:

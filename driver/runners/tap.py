@@ -63,6 +63,7 @@ def _lines(text: str) -> Iterator[re.Match[str]]:
 
 
 def _point(line: re.Match[str]) -> _Point:
+    """The point of a line. A red point that is skipped or still to do is not red."""
     rest = line["rest"].rstrip()
     skipped = _DIRECTIVE.search(rest) is not None
     red = bool(line["red"]) and not skipped

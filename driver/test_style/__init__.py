@@ -1,1 +1,1 @@
-"""How tests are written: assertions, neighbours in a file, selection by words. Pure."""
+"""The style of tests: assertions, neighbours in a file, selection by words. Pure."""

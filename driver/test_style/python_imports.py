@@ -1,4 +1,4 @@
-"""Where an import goes in a Python file, by the usual order of imports. Pure."""
+"""Finds the place of an import in a Python file, by the usual order of imports. Pure."""
 
 from __future__ import annotations
 

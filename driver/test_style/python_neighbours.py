@@ -199,16 +199,18 @@ def in_style(
     returns = " -> None" if beside.test.returns is not None else ""
     texts = []
     for piece in pieces:
-        body = (
-            [f'"""Check that it {_said(piece.name)}."""'] if ast.get_docstring(beside.test) else []
-        )
+        words = piece.name.removeprefix("test_").replace("_", " ")
+        body = [f'"""Check that it {words}."""'] if ast.get_docstring(beside.test) else []
         body += [f"import {piece.needs}", ""] if piece.needs else []
         body += "\n".join(piece.statements).split("\n")
         written = [*copied, f"def {piece.name}({'self' if is_method else ''}){returns}:"]
         written += [f"    {line}" if line else "" for line in body]
         texts.append("\n".join(_indented(line, indent, unit) for line in written))
     whole = ("\n\n" if is_method else "\n\n\n").join(texts)
-    return _with_single_quotes(whole) if _is_single(source) else whole
+    if not _is_single(source):
+        return whole
+    # Docstrings keep their quotes.
+    return whole.replace('"""', "\0").replace('"', "'").replace("\0", '"""')
 
 
 def _indented(line: str, indent: str, unit: str) -> str:
@@ -217,18 +219,10 @@ def _indented(line: str, indent: str, unit: str) -> str:
     return f"{indent}{unit * ((len(line) - len(text)) // 4)}{text}" if text else ""
 
 
-def _said(name: str) -> str:
-    return name.removeprefix("test_").replace("_", " ")
-
-
 def _is_single(source: str) -> bool:
     """True for a file that mostly uses single quotes."""
     plain = source.replace('"""', "").replace("'''", "")
     return plain.count("'") > plain.count('"')
-
-
-def _with_single_quotes(text: str) -> str:
-    return text.replace('"""', "\0").replace('"', "'").replace("\0", '"""')
 
 
 def _indent(line: str) -> str:

@@ -1,4 +1,4 @@
-"""How runners select tests by words: pytest's expressions, patterns of unittest. Pure."""
+"""Selects tests by words as runners do: pytest's expressions, patterns of unittest. Pure."""
 
 from __future__ import annotations
 

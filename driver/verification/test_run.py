@@ -143,22 +143,9 @@ def run_test(
     for name, words in test.environment:
         environment[name] = f"{environment.get(name, '')} {words}".strip()
     # A test can find its output file, and its name must not reveal the purpose of the run.
-    hidden = output.with_name(uuid.uuid4().hex)
-    folder, limit_s = checkout.path / test.work_dir, wave.settings.verify.timeout_s
-    with (
-        wave.turns.turn(test.name, test.alone) as turn,
-        wave.home.variables() as home,
-        Reports(test.command, folder, {**environment, **home}, hidden) as reports,
-    ):
-
-        def once(variables: Mapping[str, str]) -> CommandResult:
-            limits = CommandLimits(limit_s, {**variables, **new_mark(wave.key)}, hidden)
-            return run_test_command(wave.driver, counting(test.command), folder, limits)
-
-        result = _without_notices(reports, once(reports.environment))
-        if not result.ok and reports.broke(f"{result.stdout}\n{result.stderr}"):
-            result = once({**environment, **home})
-        found = reports.read()
+    hidden, folder = output.with_name(uuid.uuid4().hex), checkout.path / test.work_dir
+    with wave.turns.turn(test.name, test.alone) as turn, wave.home.variables() as home:
+        result, found = _run_counted(test, folder, wave, {**environment, **home}, hidden)
     if result.output_file is not None:
         result = _with_output_at(output, hidden, result)
     run = run_of(test, tree, result, checkout.tampered(), wave.settings, found)
@@ -173,6 +160,24 @@ def run_test(
         environment=tuple(sorted(environment)),
         beside=frozenset(turn.beside),
     )
+
+
+def _run_counted(
+    test: Test, folder: Path, wave: Wave, environment: Mapping[str, str], output: Path
+) -> tuple[CommandResult, Mapping[str, tuple[Counts, ...]]]:
+    """Run a test that also writes its runner's own reports, if it can be asked for them. A test
+    that cannot start because of the reports is run again without them."""
+
+    def once(variables: Mapping[str, str]) -> CommandResult:
+        marked = {**variables, **new_mark(wave.key)}
+        limits = CommandLimits(wave.settings.verify.timeout_s, marked, output)
+        return run_test_command(wave.driver, counting(test.command), folder, limits)
+
+    with Reports(test.command, folder, environment, output) as reports:
+        result = _without_notices(reports, once(reports.environment))
+        if not result.ok and reports.broke(f"{result.stdout}\n{result.stderr}"):
+            result = once(environment)
+        return result, reports.read()
 
 
 def _without_notices(reports: Reports, result: CommandResult) -> CommandResult:

@@ -146,16 +146,13 @@ def _review(item: ItemReport, mode: str) -> str:
 def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
     outcome, test = item.outcome, item.outcome.last_test
     last = outcome.attempts[-1] if outcome.attempts else None
-    verified = outcome.verdict is Verdict.VERIFIED
     return {
         "slug": outcome.slug,
         "id": item.planned.item.item_id,
         "dispatched": any(attempt.phase in (BUILD, REPAIR) for attempt in outcome.attempts),
         "skipped_from_journal": outcome.resumed,
         "trust_verified": False,
-        "verified": verified,
-        "verdict": str(outcome.verdict),
-        **_grounds(outcome),
+        **_verdict(outcome),
         "testExit": test.exit_code if test else None,
         "repairs": outcome.repairs,
         "filesWritten": [change.path for change in outcome.changes],
@@ -183,10 +180,12 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
     }
 
 
-def _grounds(outcome: ItemOutcome) -> dict[str, Any]:
-    """Verified work has a grade; any other has a reason, and the remedy if one is known."""
+def _verdict(outcome: ItemOutcome) -> dict[str, Any]:
+    """The verdict, its grade if the item is verified, else its reason and the remedy."""
     verified = outcome.verdict is Verdict.VERIFIED
     return {
+        "verified": verified,
+        "verdict": str(outcome.verdict),
         "grade": str(outcome.grade) if verified and outcome.grade else None,
         "waitsForPerson": outcome.waits,
         "error": None if verified else outcome.reason,
