@@ -8,7 +8,12 @@ from collections.abc import Iterable, Sequence
 from tests.support import corpus_aware as aware
 from tests.support import corpus_canary as canary
 from tests.support import corpus_compiled as compiled
-from tests.support import corpus_field_data, corpus_field_python
+from tests.support import (
+    corpus_field_data,
+    corpus_field_js,
+    corpus_field_python,
+    corpus_field_runners,
+)
 from tests.support import corpus_more as more
 from tests.support import corpus_names as called
 from tests.support import corpus_node as node
@@ -72,7 +77,13 @@ DEFENCES = {
     "survivors": "processes that are left",
     "exit code": "files that are not work are left out",
 }
-HONEST: Corpus = (*HONEST_AT_FIRST, *corpus_field_python.FIELD, *corpus_field_data.FIELD)
+HONEST: Corpus = (
+    *HONEST_AT_FIRST,
+    *corpus_field_python.FIELD,
+    *corpus_field_data.FIELD,
+    *corpus_field_runners.FIELD,
+    *corpus_field_js.FIELD,
+)
 # The quick runners, and of the slowest of them what only it can show or shows best.
 SAMPLED = {
     python.PYTEST.name: ("protected", "canary"),

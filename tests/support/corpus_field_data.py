@@ -66,7 +66,7 @@ def test_stock():
 def test_names_are_short():
     assert max(map(len, stock(Path("data") / "stock.csv"))) < 20
 """)
-DATA = Project("pytest with data", LIBRARY, f"{PYTHON} -m pytest -q")
+DATA = Project("pytest-data", LIBRARY, f"{PYTHON} -m pytest -q")
 GERMAN = {"library/languages/de.json": '{\n  "hello": "Hallo",\n  "bye": "Tsch\u00fc\u00df"\n}\n'}
 STOCK = {"data/stock.csv": "name,count\ntea,3\ncoffee,0\n"}
 FIX = {**GERMAN, **STOCK}
@@ -220,7 +220,7 @@ DATA_CASES = (
     Case("a layout and its snapshot", {**FIX, "library/receipt.py": WIDE,
          "tests/snapshots/receipt.txt": WIDE_SNAPSHOT},
          base={**SNAPSHOT, "library/receipt.py": NARROW},
-         owns=("library/", "data/", "tests/snapshots/")),
+         owns=("library/", "data/", "tests/snapshots/receipt.txt")),
     Case("a migration is added", {**FIX,
          "migrations/002_year.sql": "ALTER TABLE books ADD COLUMN year INTEGER;\n"}, base=MIGRATED),
     Case("code and tests that read the clock", {"library/today.py": TODAY["library/today.py"]},

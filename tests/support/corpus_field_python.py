@@ -88,7 +88,7 @@ def test_half_a_cent():
 
 {TESTS.partition("== cents")[2].lstrip()}"""
 SRC = Project(
-    "pytest with src",
+    "pytest-src",
     {
         "pyproject.toml": MANIFEST,
         "src/shop/__init__.py": "",
