@@ -26,12 +26,10 @@ from driver.policy.added_tests import (
     of_missing_files,
 )
 from driver.policy.test_files import NamedTests, has_test_name
-from driver.run_state.test_turns import Alone
 from driver.runners.runner import Selection
 from driver.runners.table import RUNNERS, call_of, emptied, runner_of
 from driver.test_command.build_scripts import MAKEFILES, PACKAGE, in_folder
-from driver.verification.alone import settled
-from driver.verification.test_run import ProvenWork, own_test, prove, run_test
+from driver.verification.test_run import ProvenWork, own_test, prove
 
 
 def run_without_added(work: ProvenWork, found: Evidence) -> Evidence:
@@ -106,14 +104,8 @@ def _in_place(work: ProvenWork, paths: Sequence[str]) -> TestRun | None:
     if selection is None or tree is None:
         return None
     test = replace(own_test(item), command=selection.command, environment=selection.environment)
-    output = item.scratch / f"without-added-tests-{work.number}-in-place"
-
-    def once(room: Alone) -> TestRun:
-        with item.workspace.test_checkout(tree) as checkout:
-            asked = test.with_room(room)
-            return run_test(asked, checkout, tree, item.wave, output, purpose=WITHOUT_ADDED_TESTS)
-
-    run = settled(item.wave, test.name, once)
+    label = f"without-added-tests-{work.number}-in-place"
+    run = prove(item, tree, label, WITHOUT_ADDED_TESTS, variant=test)
     item.say(f"with the files it adds in place {run.kind}")
     return run
 

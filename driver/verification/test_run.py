@@ -81,12 +81,18 @@ class ProvenWork:
 
 
 def prove(
-    item: ItemRun, tree: str | None, label: str, purpose: str = PROOF, *, fresh: bool = False
+    item: ItemRun,
+    tree: str | None,
+    label: str,
+    purpose: str = PROOF,
+    *,
+    fresh: bool = False,
+    variant: Test | None = None,
 ) -> TestRun:
-    """Run the item's test on `tree`, in a checkout that no agent has seen. With `fresh` it is a
-    checkout in which no test ever ran. `label` names the output file. Raises WorkspaceError if the
-    checkout cannot be made."""
-    test, output = own_test(item), item.scratch / label
+    """Run the item's test, or a variant of it, on `tree`, in a checkout that no agent has seen.
+    With `fresh` it is a checkout in which no test ever ran. `label` names the output file. Raises
+    WorkspaceError if the checkout cannot be made."""
+    test, output = variant or own_test(item), item.scratch / label
 
     def once(room: Alone) -> TestRun:
         with item.workspace.test_checkout(tree, fresh=fresh) as checkout:

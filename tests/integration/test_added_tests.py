@@ -10,8 +10,9 @@ import pytest
 
 from tests.support import corpus_compiled as compiled
 from tests.support import corpus_python as python
-from tests.support.beside import beside_each_other
+from tests.support.beside import beside, beside_each_other
 from tests.support.corpus import Case, Played, Project, play
+from tests.support.waves import Scene, built, item, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 
@@ -163,3 +164,21 @@ def test_a_new_test_that_helps_others_ships_under_no_name(tmp_path: Path) -> Non
     assert {name: (one.defence, one.fooled) for name, one in played.items()} == dict.fromkeys(
         ATTACKS, ("added tests", True)
     )
+
+
+@beside
+def test_known_red_tests_stay_allowed_beside_the_files_of_new_tests(folder: Path) -> None:
+    files = {
+        "double.py": "",
+        "tests/test_each.py": "import pathlib\n\n\ndef test_each():\n"
+        "    top = pathlib.Path(__file__).parent\n"
+        "    if (top.parent / 'double.py').read_text():\n"
+        "        assert 'import twice' in (top / 'test_double.py').read_text()\n",
+        "tests/test_old.py": "def test_service():\n    assert False\n",
+        "tests/test_more.py": "def test_fine():\n    pass\n",
+    }
+    scene = Scene(folder, files, config='[verify]\nknown_red = ["*test_service"]\n')
+    works = writes(double__py=_MODULE, **{"tests/test_double.py": _TEST})
+    test = [python.PYTHON, "-m", "pytest", "-p", "no:cacheprovider"]
+    report, _ = scene.play({"a": works}, [item("a", ["double.py", "tests/"], test, repairCap=0)])
+    assert (report["shipped"], built(report)["a"]["error"]) == (["a"], None)
