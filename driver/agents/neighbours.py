@@ -48,10 +48,11 @@ def _has_it(owner: ItemRun, item: ItemRun, change: Change) -> bool:
     done = [known for attempt in owner.attempts for known in attempt.changes]
     if any((known.path, known.blob) == (change.path, change.blob) for known in done):
         return True
-    if change.deleted or change.mode == MODE_NESTED:
+    workspace = owner.open_workspace
+    if workspace is None or change.deleted or change.mode == MODE_NESTED:
         return False
     try:
-        content = (owner.workspace.top / change.path).read_bytes()
-    except (OSError, AssertionError):  # it has no workspace at this time
+        content = (workspace.top / change.path).read_bytes()
+    except OSError:
         return False
     return content == item.workspace.contents(change)

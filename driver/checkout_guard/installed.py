@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
+from driver.policy.installed_modules import normal_name
+
 PACKAGES = ("site-packages", "dist-packages")
 _RUN_BY_PYTHON = re.compile(r"(site|user)customize\b.*|.*\.(pth|egg-link|start)", re.IGNORECASE)
 _METADATA = (".dist-info", ".egg-info")
@@ -47,9 +49,4 @@ def distribution_names(paths: Iterable[str]) -> set[str]:
     """The normal names of the distributions whose metadata is among the paths."""
     names = (PurePath(path).name for path in paths)
     found = (name.partition("-")[0] for name in names if name.endswith(_METADATA))
-    return {normal(name.removesuffix(".egg")) for name in found}
-
-
-def normal(name: str) -> str:
-    """The normal form of a distribution's name."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return {normal_name(name.removesuffix(".egg")) for name in found}

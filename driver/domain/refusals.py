@@ -82,6 +82,21 @@ REFUSALS = (
     ),
     Refusal("the test could not be run", "undecided", "install the program, or correct `testCmd`"),
     Refusal(
+        "the test command names ",
+        "undecided",
+        "commit the file, list it in `ownsFiles`, or correct `testCmd`",
+    ),
+    Refusal(
+        " cannot be loaded ",
+        "undecided",
+        "install the module in `[workspace] setup`, or set the import path (`PYTHONPATH`)",
+    ),
+    Refusal(
+        "install pytest there",
+        "undecided",
+        "install pytest for the Python of `testCmd`, or correct `testCmd`",
+    ),
+    Refusal(
         "the test run changed tracked files",
         "failed or undecided",
         "let the test write to files that git does not track",

@@ -178,7 +178,10 @@ class Integration:
     ) -> dict[_Key, TestRun]:
         stop = self._wave.gates.stop
         shutdown = ShutdownPolicy(lambda: stop.is_set, stop.force, _cut_off, lambda: stop.grace_s)
-        run = lambda key: self._run(key, again, rooms.get(key, Alone.NO))  # noqa: E731
+
+        def run(key: _Key) -> TestRun:
+            return self._run(key, again, rooms.get(key, Alone.NO))
+
         runs = run_all(keys, run, width=len(keys), shutdown=shutdown)
         stop.check()  # a run that was cut off is no answer
         self.receipts += runs

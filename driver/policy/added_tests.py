@@ -17,13 +17,12 @@ from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change, RunKind, TestRun, Verdict
 from driver.policy.count_rules import of_counts
 from driver.policy.judgement import of_test
-from driver.policy.test_files import NamedTests, has_test_name, is_test, stem_of
+from driver.policy.test_files import NamedTests, has_test_name, is_test, stems_in_output
 from driver.runners.counts import Allowance, Counts, Doubt
 
 CHECK = "added_tests"
 _NO_FEWER = Allowance()
 _NONE_NAMED = NamedTests()
-_MIN_STEM = 3  # a shorter name may be in any output
 
 
 def added_tests(
@@ -123,9 +122,8 @@ def of_missing_files(
 
 def names_one(output: str, added: Sequence[Change]) -> bool:
     """True if an output names an added file, or the module that the file tests by its name."""
-    names = {posixpath.basename(change.path) for change in added}
-    stems = {*map(stem_of, names)}
-    words = names | {stem for stem in stems if len(stem) >= _MIN_STEM}
+    paths = [change.path for change in added]
+    words = {*map(posixpath.basename, paths), *stems_in_output(paths)}
     return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", output) for word in words)
 
 

@@ -11,8 +11,6 @@ INSTALLED = "installed"
 _MAX_NAMED = 5
 _REMEDY = "name what the tests need in the project's dependencies and in [workspace] setup"
 _IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+(?:\s*,\s*[\w.]+)*)", re.MULTILINE)
-
-
 _DEPENDENCIES = re.compile(
     r"(.*/)?(pyproject\.toml|setup\.(py|cfg)|pipfile|environment.*\.ya?ml|.*requirements.*\.(txt|in)"
     r"|requirements/[^/]*\.(txt|in)|constraints.*\.txt|(uv|poetry|pdm|pipfile)\.lock)",
@@ -41,7 +39,7 @@ def of_installed(
     more = f" and {rest} more" if rest > 0 else ""
     reason = f"Python modules were installed while items were at work: {named}{more}"
     imported = {name for text in work.values() for name in _imported(text)} & {*modules}
-    words = {re.sub(r"[-_.]+", "-", word).lower() for word in re.findall(r"[\w.-]+", dependencies)}
+    words = {*map(normal_name, re.findall(r"[\w.-]+", dependencies))}
     if not imported or words & {*distributions}:
         return (Finding(INSTALLED, FindingKind.DOUBT, reason, _REMEDY),)
     reason = (
@@ -58,6 +56,11 @@ def of_installed(
             by_agent=False,
         ),
     )
+
+
+def normal_name(distribution: str) -> str:
+    """The name of a distribution as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _imported(text: str) -> set[str]:

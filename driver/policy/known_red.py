@@ -13,10 +13,9 @@ from fnmatch import fnmatchcase
 
 from driver.domain.results import Change, RunKind, TestRun
 from driver.policy.judgement import named
-from driver.policy.test_files import stem_of
+from driver.policy.test_files import stem_of, stems_in_output
 from driver.runners.result import Counts
 
-_MIN_STEM = 3  # a shorter name may be in any output
 # A file with the number of a line, as in tracebacks: `File "a/b.py", line 3`, `a/b.js:3`.
 _PLACE = re.compile(r"([\w./-]*\w\.\w+)(?:\", line |[:(])\d+")
 
@@ -68,7 +67,7 @@ def sentence(same: Sequence[str], new: Sequence[str]) -> str:
 
 def names_change(proof: TestRun, changes: Iterable[Change]) -> bool:
     """True if a red test's name, or a place in its traceback, names a changed file or its test."""
-    words = {stem for one in changes if len(stem := stem_of(one.path)) >= _MIN_STEM}
+    words = stems_in_output(one.path for one in changes)
     places = {stem_of(place) for place in _PLACE.findall(proof.output)}
     text = "\n".join(proof.failing)
     return bool(words & places) or any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -25,6 +25,7 @@ _TEST_NAME = re.compile("|".join(dict.fromkeys((*_NAMES, *_MORE_NAMES))))
 _CAMEL_TEST = re.compile(r"(.*(Tests?|IT|Spec)|Test[A-Z].*)\.[a-z]+")
 _CAMEL_ENDINGS = (*(end for runner in RUNNERS.values() for end in runner.camel_case), "swift")
 _AFFIX = re.compile(r"^tests?[_-]|[._-](?:test|spec)s?$")
+_MIN_STEM = 3
 _CAMEL_SUFFIXES = tuple(f".{end}" for end in _CAMEL_ENDINGS)
 
 
@@ -68,6 +69,11 @@ def stem_of(path: str) -> str:
     """The name of a file without its endings, and without the mark of a test: `calc` for
     `calc.py` and `tests/test_calc.py`."""
     return _AFFIX.sub("", posixpath.basename(path).partition(".")[0])
+
+
+def stems_in_output(paths: Iterable[str]) -> set[str]:
+    """The stems of files that tell something in an output; a shorter one may be in any output."""
+    return {stem for path in paths if len(stem := stem_of(path)) >= _MIN_STEM}
 
 
 def named_tests(command: Command, work_dir: str, read: Read) -> NamedTests:

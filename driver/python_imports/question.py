@@ -60,7 +60,7 @@ def _of_pytest(
     named = positional(options, TAKES_VALUE)
     paths = {word: call.in_tree(word.partition("::")[0]) for word in named}
     absent = {path for path in paths.values() if path.endswith(".py") and path not in files}
-    config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in pytest.CONFIGS)
+    config = pytest.config_of(call, texts)
     there = [word for word in named if paths[word] not in absent]
     found = (
         pytest.tests_run(there, config, CanaryInput(call, files, (), texts, ""))

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from driver.domain.ownership import OwnedPath, covers
+from driver.runners.python_canary import is_test_file
 
 _STANDARD = re.compile(r"/lib(?:64)?/python\d[\d.]*/(?!site-packages/|dist-packages/)")
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
@@ -113,8 +114,7 @@ def of_absent(absent: Sequence[str], owned: Sequence[OwnedPath], untracked: Coll
 
 def _is_test_of_others(by: str, tests: Collection[str]) -> bool:
     """True for a file with the name of a test that the item's command does not load."""
-    name = posixpath.basename(by)
-    return by not in tests and (name.startswith("test") or name.endswith("_test.py"))
+    return by not in tests and is_test_file(by)
 
 
 def _places(name: str, files: Collection[str]) -> Iterator[_Place]:

@@ -187,6 +187,11 @@ class ItemRun:
             raise AssertionError(f"{self.slug} has no workspace at this time")
         return self._workspace
 
+    @property
+    def open_workspace(self) -> Workspace | None:
+        """The same for other threads; None before and after the item's work."""
+        return self._workspace
+
     @contextmanager
     def in_workspace(self) -> Iterator[Workspace]:
         """A new workspace at the base commit, removed when the block ends."""

@@ -9,7 +9,7 @@ import fnmatch
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -154,8 +154,13 @@ def _values(words: Sequence[str], short: str, long: str) -> Iterator[str]:
 
 def _setting(config: str, name: str) -> list[str]:
     """The words of a setting in a configuration, as far as plain text shows."""
+    return re.findall(r"[^\s\[\]\"',]+", _value_of(config, name))
+
+
+def _value_of(config: str, name: str) -> str:
+    """The text of a setting: a list, or lines; "" for none."""
     found = re.search(rf"^{name}\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
-    return re.findall(r"[^\s\[\]\"',]+", found[1]) if found else []
+    return found[1].strip() if found else ""
 
 
 def plan_pytest(given: CanaryInput) -> Plan:
@@ -165,7 +170,7 @@ def plan_pytest(given: CanaryInput) -> Plan:
     options = options_of(call.words)
     if any(word.partition("=")[0] in SELECTS for word in options):
         return NotApplicable("the command selects tests by name or by an earlier run")
-    config = "\n".join(given.texts.get(posixpath.join(call.folder, name), "") for name in CONFIGS)
+    config = config_of(call, given.texts)
     tests = tests_run(positional(options, TAKES_VALUE), config, given)
     if not tests:
         return NotApplicable("the tree has no test file of the command")
@@ -186,15 +191,20 @@ def plan_pytest(given: CanaryInput) -> Plan:
     )
 
 
+def config_of(call: Call, texts: Mapping[str, str]) -> str:
+    """The texts of the configuration files in the folder of a call."""
+    return "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in CONFIGS)
+
+
 def options_of(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments of a call, behind the name of the program."""
     called = [re.split(r"[\\/]", word)[-1].removesuffix(".exe") for word in words]
     return words[next(at for at, name in enumerate(called) if name in _PROGRAMS) + 1 :]
 
 
 def _added_options(config: str) -> list[str]:
     """The options in the configuration's `addopts`, as far as plain text shows."""
-    found = re.search(r"^addopts\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
-    text = found[1].strip() if found else ""
+    text = _value_of(config, "addopts")
     try:
         if text.startswith("["):
             return shlex.split(text[1:-1].replace(",", " "), comments=True)

@@ -118,8 +118,9 @@ def _unsaved(
         raise BadFileError(folder / OWNER_FILE, "does not name the base of the clones")
     base = git.tree_of(owner.origin.base)
     tracked = frozenset(git.paths_in(base))
-    exists = lambda path: os.path.lexists(clone / path)  # noqa: E731
-    by_products = ByProducts(tracked, folders_of(tracked), exists)
+    by_products = ByProducts(
+        tracked, folders_of(tracked), lambda path: os.path.lexists(clone / path)
+    )
     now = git.collect(clone, index, (), leaves_out=lambda path: bool(by_products.found(path)))
     patch = with_origin(git.patch(base, now), owner.origin)
     if not patch:
