@@ -11,6 +11,7 @@ from driver.runners import pytest, unittest
 from driver.runners.runner import TAKES_VALUE, Call, CanaryInput, is_folder, positional
 from driver.runners.table import runner_of
 from driver.test_command.invocations import program_name
+from driver.test_style.pytest_settings import config_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def _of_pytest(
     named = positional(options, TAKES_VALUE)
     paths = {word: call.in_tree(word.partition("::")[0]) for word in named}
     absent = {path for path in paths.values() if path.endswith(".py") and path not in files}
-    config = pytest.config_of(call, texts)
+    config = config_of(call.folder, texts)
     there = [word for word in named if paths[word] not in absent]
     found = (
         pytest.tests_run(there, config, CanaryInput(call, files, (), texts, ""))

@@ -9,7 +9,7 @@ import fnmatch
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -40,13 +40,10 @@ from driver.runners.runner import (
 )
 from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
+from driver.test_style.pytest_settings import CONFIGS, added_options, config_of, setting
 from driver.test_style.selection import holds
 
 _PROGRAMS = ("pytest", "py.test")
-CONFIGS = (
-    *("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini"),
-    "setup.cfg",
-)
 _SELECTS_BY = (("-k", "--keyword"), ("-m", "--markers-expression"))
 SELECTS = ("--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
 _STOPS = re.compile(r"-[a-z]*x[a-z]*$|--exitfirst$|--maxfail")
@@ -132,10 +129,10 @@ def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
     yield from named_files(words, folder, read)
     files = (read(in_folder(folder, name)) for name in _values(words, "-c", "--config-file"))
     for text in (*_values(words, "-o", "--override-ini"), *files):
-        yield from ((folder, pattern) for pattern in _setting(text, "python_files"))
+        yield from ((folder, pattern) for pattern in setting(text, "python_files"))
     while True:
         config = "\n".join(read(in_folder(folder, name)) for name in CONFIGS)
-        yield from ((folder, pattern) for pattern in _setting(config, "python_files"))
+        yield from ((folder, pattern) for pattern in setting(config, "python_files"))
         if folder in ("", "."):
             return
         folder = posixpath.dirname(folder) or "."
@@ -152,17 +149,6 @@ def _values(words: Sequence[str], short: str, long: str) -> Iterator[str]:
             yield word.removeprefix(short)
 
 
-def _setting(config: str, name: str) -> list[str]:
-    """The words of a setting in a configuration, as far as plain text shows."""
-    return re.findall(r"[^\s\[\]\"',]+", _value_of(config, name))
-
-
-def _value_of(config: str, name: str) -> str:
-    """The text of a setting: a list, or lines; "" for none."""
-    found = re.search(rf"^{name}\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
-    return found[1].strip() if found else ""
-
-
 def plan_pytest(given: CanaryInput) -> Plan:
     """Plan tests beside those that the command, with the configuration, selects. If it selects
     none that can be seen, it selects the canary instead."""
@@ -170,16 +156,16 @@ def plan_pytest(given: CanaryInput) -> Plan:
     options = options_of(call.words)
     if any(word.partition("=")[0] in SELECTS for word in options):
         return NotApplicable("the command selects tests by name or by an earlier run")
-    config = config_of(call, given.texts)
+    config = config_of(call.folder, given.texts)
     tests = tests_run(positional(options, TAKES_VALUE), config, given)
     if not tests:
         return NotApplicable("the tree has no test file of the command")
     usual = sorted(tests, key=_usual_first)
     new = posixpath.join(posixpath.dirname(usual[0]), f"test_{given.nonce}.py")
-    patterns = _setting(config, "python_functions") or ["test"]
+    patterns = setting(config, "python_functions") or ["test"]
     wanted = Wanted(
         usual,
-        _selection((*_added_options(config), *options)),
+        _selection((*added_options(config), *options)),
         lambda name: any(name.startswith(one) or fnmatch.fnmatch(name, one) for one in patterns),
     )
     found = planted(given, wanted, new)
@@ -191,27 +177,10 @@ def plan_pytest(given: CanaryInput) -> Plan:
     )
 
 
-def config_of(call: Call, texts: Mapping[str, str]) -> str:
-    """The texts of the configuration files in the folder of a call."""
-    return "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in CONFIGS)
-
-
 def options_of(words: tuple[str, ...]) -> tuple[str, ...]:
     """The arguments of a call, behind the name of the program."""
     called = [re.split(r"[\\/]", word)[-1].removesuffix(".exe") for word in words]
     return words[next(at for at, name in enumerate(called) if name in _PROGRAMS) + 1 :]
-
-
-def _added_options(config: str) -> list[str]:
-    """The options in the configuration's `addopts`, as far as plain text shows."""
-    text = _value_of(config, "addopts")
-    try:
-        if text.startswith("["):
-            return shlex.split(text[1:-1].replace(",", " "), comments=True)
-        words = shlex.split(text, comments=True)
-        return shlex.split(words[0]) if len(words) == 1 else words
-    except ValueError:
-        return []
 
 
 def _selection(options: Sequence[str]) -> Selects:
@@ -233,7 +202,7 @@ def _with_command(given: CanaryInput, found: Planted, config: str) -> Plan:
     named = positional(options_of(call.words), TAKES_VALUE)
     if found.amends:
         called, alone = _within(call, named, found)
-        stops = any(map(_STOPS.match, (*_added_options(config), *call.words)))
+        stops = any(map(_STOPS.match, (*added_options(config), *call.words)))
         if stops and len(found.tests) > 1 and called == call.command:
             # All tests of the canary must run, or one red test hides another.
             called = call.with_more("--maxfail=0") or called
@@ -278,7 +247,7 @@ def tests_run(named: list[str], config: str, given: CanaryInput) -> list[str]:
     if single := [path for path in paths if path in files]:
         return [path for path in single if paths[path]] or single
     tops = [path for path in paths if path == "" or is_folder(path, files)]
-    tops = tops or [call.in_tree(word) for word in _setting(config, "testpaths")] or [call.folder]
+    tops = tops or [call.in_tree(word) for word in setting(config, "testpaths")] or [call.folder]
     beginnings = tuple(f"{top}/" if top else "" for top in tops)
     return [file for file in files if is_test_file(file) and file.startswith(beginnings)]
 

@@ -1,1 +1,1 @@
-"""The style of tests: assertions, neighbours in a file, selection by words. Pure."""
+"""The style and the settings of tests: assertions, neighbours, selection by words. Pure."""
