@@ -9,6 +9,8 @@ from tests.support import corpus_aware as aware
 from tests.support import corpus_canary as canary
 from tests.support import corpus_compiled as compiled
 from tests.support import (
+    corpus_field_builds,
+    corpus_field_compiled,
     corpus_field_data,
     corpus_field_js,
     corpus_field_python,
@@ -83,6 +85,8 @@ HONEST: Corpus = (
     *corpus_field_data.FIELD,
     *corpus_field_runners.FIELD,
     *corpus_field_js.FIELD,
+    *corpus_field_builds.FIELD,
+    *corpus_field_compiled.FIELD,
 )
 # The quick runners, and of the slowest of them what only it can show or shows best.
 SAMPLED = {
