@@ -94,7 +94,7 @@ def _asked_by(item: ItemRun) -> Asked | None:
 
 def _missing_program(item: ItemRun) -> str:
     """The sentence about a program that the machine does not have; "" if it may have it. A program
-    with a path may be made by the set-up or by the item."""
+    may be made by the set-up, and one with a path by the item."""
     command, workspace = item.spec.test_command, item.wave.settings.workspace
     words = tuple(command.split()) if isinstance(command, str) else command
     if isinstance(command, str):
@@ -102,12 +102,12 @@ def _missing_program(item: ItemRun) -> str:
         plain = programs(command) == (words,) and _PROGRAM.fullmatch(words[0])
         if not plain or words[0] in _BUILT_IN:
             return ""
-    if innermost(words) != words:
+    if innermost(words) != words or workspace.setup:
         return ""
     program = words[0]
     if "/" in program or os.sep in program:
         path = in_folder(item.work_dir, program)
-        made = workspace.setup or workspace.copy or covers(item.planned.owned, path)
+        made = workspace.copy or covers(item.planned.owned, path)
         if made or path in item.context.paths or Path(program).is_absolute():
             return ""
         why, remedy = f"{path} is not in the base", "commit it, or list it in ownsFiles"
@@ -124,7 +124,8 @@ def _answer(item: ItemRun, context: CloneContext, asked: Asked) -> Answer:
         with context.test_checkout(context.base_tree) as checkout:
             folder = item.scratch / _FOLDER
             folder.mkdir(parents=True, exist_ok=True)
-            environment = {**test_environment(item.wave.settings), **new_mark(item.wave.key)}
+            own = {**test_environment(item.wave.settings), **checkout.environment}
+            environment = {**own, **new_mark(item.wave.key)}
             processes = item.wave.processes
             return ask(asked, checkout.path, context.paths, folder, environment, processes)
     except (TidegateError, OSError, ValueError, KeyError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import venv
 from collections.abc import Sequence
@@ -277,3 +278,17 @@ def test_a_python_without_pytest_is_told(folder: Path) -> None:
     record = played(scene, [str(folder / "env/bin/python"), "-m", "pytest", "tests"], ["u.py"])
     assert record["verdict"] == "undecided"
     assert "No module named pytest: install pytest there" in record["error"]
+
+
+@pytest.mark.parametrize("command", ["check-all", "python -m unittest -q tests.test_u"])
+@beside
+def test_what_the_set_up_installs_is_there(folder: Path, command: str) -> None:
+    installs = (
+        "printf '#!/bin/sh\\nexec python -m unittest -q tests.test_u' > $VIRTUAL_ENV/bin/check-all"
+        ' && chmod +x $VIRTUAL_ENV/bin/check-all && python -c "import pathlib, sysconfig;'
+        " pathlib.Path(sysconfig.get_path('purelib'), 'extra.py').touch()\""
+    )
+    files = {"u.py": WRONG, "tests/test_u.py": "import extra\n" + CASE.format(module="u")}
+    scene = Scene(folder, files, config=f"[workspace]\nsetup = [{json.dumps(installs)}]\n")
+    record = played(scene, command.split(), ["u.py"], right("u.py"))
+    assert (record["verdict"], record["error"]) == ("verified", None)
