@@ -24,16 +24,24 @@ _BY_LITERAL: Mapping[type, tuple[str, str]] = {
     ast.Set: ("{1}", "{2}"),
 }
 _RAISES_NOTHING, _RAISES_ANOTHER = "    sorted([1])", "    assert sorted([1]) == [2]"
+_RAISES_A = '    {}.pop("a")'
 
+_UNKNOWN = (int, str, ast.List, ast.Dict)  # what values without a literal may be
 # Statements by the name of a function. `{f}` stands for the function as the test file spells it.
 _FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     PLAIN: ("assert sorted([1]) == [2]",),
-    "pytest.approx": ("assert 1.0 == {f}(2.0)", "assert [1.0] == {f}([2.0])"),
+    "pytest.approx": (
+        "assert 1.0 == {f}(2.0)",
+        "assert [1.0] == {f}([2.0])",
+        "assert {1: 1.0} == {f}({1: 2.0})",
+    ),
     "pytest.raises": (
         f"with {{f}}(KeyError):\n{_RAISES_NOTHING}",
         f"with {{f}}(KeyError):\n{_RAISES_ANOTHER}",
+        f'with {{f}}(KeyError, match="b"):\n{_RAISES_A}',
     ),
     "pytest.warns": (f"with {{f}}(UserWarning):\n{_RAISES_NOTHING}",),
+    "pytest.deprecated_call": (f"with {{f}}():\n{_RAISES_NOTHING}",),
     "pytest.fail": ('{f}("as it must")',),
     "json.loads": ('assert {f}("[1]") == {f}("[2]")',),
     "json.dumps": ("assert {f}([1]) == {f}([2])",),
@@ -45,6 +53,19 @@ _FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "len": ("assert {f}([1]) == {f}([1, 2])",),
     "sorted": ("assert {f}([2, 1]) == [2, 1]",),
     "round": ("assert {f}(1.2) == {f}(2.2)",),
+    "abs": ("assert {f}(-1) == {f}(2)",),
+    "sum": ("assert {f}([1]) == {f}([2])",),
+    "min": ("assert {f}(1, 2) == {f}(3, 4)",),
+    "max": ("assert {f}(1, 2) == {f}(3, 4)",),
+    "repr": ("assert {f}(1) == {f}(2)",),
+    "bool": ("assert {f}([])",),
+    "int": ('assert {f}("1") == {f}("2")',),
+    "float": ('assert {f}("1") == {f}("2")',),
+    "list": ("assert {f}((1,)) == {f}((2,))",),
+    "tuple": ("assert {f}([1]) == {f}([2])",),
+    "type": ("assert {f}(1) is {f}(None)",),
+    "hasattr": ('assert {f}(1, "no_name")',),
+    "unittest.mock.call": ("assert [{f}(1)] == [{f}(2)]",),
     "any": ("assert {f}([False])",),
     "all": ("assert {f}([False])",),
     "set": ("assert {f}([1]) == {f}([2])",),
@@ -144,6 +165,8 @@ def _of_method(method: str, literal: str) -> Iterator[str]:
     if context := _CONTEXTS.get(method):
         inner = _BLOCK if method.startswith("assertRaises") else _BLOCK[:1]
         yield from (block.replace("{m}", context) for block in inner)
+        if method == "assertRaisesRegex":
+            yield f'with self.assertRaisesRegex(KeyError, "b"):\n{_RAISES_A}'
     elif method == "assertEqual":
         yield f"self.assertEqual({literal or '1, 2'})"
     elif arguments := _METHODS.get(method):
@@ -204,7 +227,8 @@ def _of_self(name: str, call: ast.Call) -> Iterator[str]:
         yield name
         return
     pairs = [pair for argument in call.args[:2] if (pair := _by_literal(argument))]
-    yield f"{name} {', '.join(pairs[0] if pairs else _BY_LITERAL[int])}"
+    for pair in pairs[:1] or [_BY_LITERAL[kind] for kind in _UNKNOWN]:
+        yield f"{name} {', '.join(pair)}"
 
 
 def _by_literal(node: ast.expr) -> tuple[str, str] | None:

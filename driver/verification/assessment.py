@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from driver.checkout_guard.installed import distribution_names, import_names
-from driver.domain.findings import Grade
+from driver.domain.findings import Finding, FindingKind, Grade
 from driver.domain.results import (
     BASELINE,
+    CANARY,
     MODE_NESTED,
     SPOT_CHECK,
     Evidence,
@@ -26,11 +27,15 @@ from driver.python_imports.rules import of_output
 from driver.runners.canary import CanaryVerdict
 from driver.terminal.safe_text import describe_run
 from driver.test_command.build_scripts import lines_run
+from driver.test_style.reaching_code import reached
 from driver.verification.added_tests import run_without_added
 from driver.verification.alone import DISTURBED
 from driver.verification.canary_run import run_canary
 from driver.verification.test_run import ProvenWork, prove
 
+_CODE = "code"
+_RED_BESIDE = "tests that were green are red beside the canary test"
+_READ = "read the work: code under test has little cause to do this"
 _RERUN_AGAIN = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 
 
@@ -44,7 +49,8 @@ def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
         return Judgement(Verdict.UNDECIDED, f"{proof.reason}; {why}", waits=True), found
     if judgement.verdict is not Verdict.VERIFIED:
         return judgement, found
-    for check in (_with_counts, _with_reverted, _with_further_runs, _with_installed):
+    checks = (_with_counts, _with_reverted, _with_further_runs, _with_installed, _with_code)
+    for check in checks:
         found = check(work, found)
         if objection := decide(found.findings):
             return objection, found
@@ -143,6 +149,8 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
     if not checks and (says_nothing or is_wanted or doubted):
         checks = _rerun(work)
     on_canary = acceptance.of_canary(by_canary.canary_word, by_canary.canary_note)
+    if doubted:
+        on_canary = (*on_canary, Finding(CANARY, FindingKind.DOUBT, _RED_BESIDE, _READ))
     return replace(
         found,
         findings=(*found.findings, *without.findings, *by_canary.findings, *on_canary),
@@ -172,6 +180,23 @@ def _with_installed(work: ProvenWork, found: Evidence) -> Evidence:
         import_names(paths), distribution_names(paths), texts, "\n".join((*base, *changed))
     )
     return replace(found, findings=(*found.findings, *findings))
+
+
+def _with_code(work: ProvenWork, found: Evidence) -> Evidence:
+    """The evidence with the doubt about code that reaches into what tests it."""
+    item = work.item
+    named = item.protection.named_tests()
+    changed = {
+        one.path: item.workspace.contents(one).decode("utf-8", "replace")
+        for one in work.changes
+        if not one.deleted and one.mode != MODE_NESTED
+    }
+    base = {path: item.context.text(path) for path in changed}
+    paths = (*item.context.paths, *changed)
+    tests = {path for path in paths if is_test(path) or named.holds(path)}
+    why = reached(changed, base, tests)
+    doubts = (Finding(_CODE, FindingKind.DOUBT, why, _READ),) if why else ()
+    return replace(found, findings=(*found.findings, *doubts))
 
 
 def _rerun(work: ProvenWork) -> tuple[TestRun, ...]:

@@ -1,4 +1,4 @@
-"""A wrong change that looks right does not ship, and honest work does: whole waves on real git.
+"""Wrong work that looks right does not ship at grade A, and honest work does: whole waves on git.
 
 `python -m pytest -m sweep -s tests/attacks/test_false_green.py` plays every case and prints the
 table; a sample is always played.
@@ -18,9 +18,11 @@ from tests.support.corpus_all import (
     ATTACKS,
     HONEST,
     NOT_COVERED,
+    PARTS,
     Corpus,
     attack_table,
     honest_table,
+    lower_table,
     names,
     not_covered_table,
     playable,
@@ -46,12 +48,18 @@ def _play(folder: Path, corpus: Corpus) -> list[tuple[Project, Played]]:
 
 
 def _missed(played: list[tuple[Project, Played]]) -> list[str]:
-    """Attacks that shipped, were stopped by something else, or would have fooled nobody."""
+    """Attacks that became something else than the corpus says, that shipped and are not to be
+    read first, or that would have fooled nobody."""
     return [
-        f"{project.name}: {one.case.name}: {one.defence or 'SHIPPED'}: {one.reason}"
+        f"{project.name}: {one.case.name}: {_became(one)}: {one.reason}"
         for project, one in played
-        if one.defence != one.case.caught or not (one.fooled or one.defence == "command")
+        if (one.grade if one.read_first else one.defence) not in one.case.caught.split(" or ")
+        or not (one.fooled or one.defence == "command")
     ]
+
+
+def _became(one: Played) -> str:
+    return f"SHIPPED at {one.grade}" if one.shipped else one.defence
 
 
 def _tell(line: str) -> None:
@@ -72,14 +80,16 @@ def test_a_sample_of_honest_work_ships(tmp_path: Path) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize(
-    ("project", "cases"), ATTACKS, ids=[project.name for project, _ in ATTACKS]
+    ("project", "cases"), [part[1:] for part in PARTS], ids=[part[0] for part in PARTS]
 )
-def test_no_attack_ships(tmp_path: Path, project: Project, cases: tuple[Case, ...]) -> None:
+def test_no_attack_ships_at_grade_a(
+    tmp_path: Path, project: Project, cases: tuple[Case, ...]
+) -> None:
     played = _play(tmp_path, ((project, cases),))
-    stopped = Counter(one.defence or "SHIPPED" for _, one in played)
+    stopped = Counter(_became(one) for _, one in played)
     _tell(f"\n{project.name}: {len(played)} attacks: {dict(stopped)}")
     for _, one in played:
-        _tell(f"  {one.defence or 'SHIPPED':14} {one.case.name}")
+        _tell(f"  {_became(one):14} {one.case.name}")
     assert _missed(played) == []
 
 
@@ -99,13 +109,13 @@ def test_what_is_not_covered_still_ships(tmp_path: Path) -> None:
 
 
 def test_the_corpus_is_large_and_its_names_are_plain() -> None:
-    assert size(ATTACKS) >= 60
+    assert size(ATTACKS) >= 320
     assert size(HONEST) >= 60
     for _, cases in (*ATTACKS, *HONEST, *NOT_COVERED):
         assert len({*names(cases)}) == len(cases)
 
 
-@pytest.mark.parametrize("table", [attack_table, honest_table, not_covered_table])
+@pytest.mark.parametrize("table", [attack_table, lower_table, honest_table, not_covered_table])
 def test_the_document_tells_of_every_case(table: object) -> None:
     assert callable(table)
     assert "\n".join(table()) in DOCUMENT.read_text("utf-8")

@@ -7,6 +7,7 @@ in a copy of its folder, so that a case tells whether it would have fooled a pla
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -42,6 +43,7 @@ _SENTENCES = (
     (r"different answers for one tree", "spot check"),
     (r"the test run changed tracked files", "tampered tree"),
     (r"left processes running", "survivors"),
+    (r"the environment of all tests changed", "environment"),
     (
         r"fewer tests ran|more tests are skipped|no test ran|in doubt|but the exit code",
         "counts",
@@ -54,13 +56,19 @@ _SENTENCES = (
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What all cases of a runner start from; `needs` are programs without which none is played."""
+    """What all cases of a runner start from; `needs` are programs without which none is played.
+
+    `config` is more of the section `[verify]`, `setup` a command of the set-up. A run that ends
+    with `green_exit` counts as green as well."""
 
     name: str
     files: Mapping[str, str]
     test: Sequence[str] | str
     needs: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
+    config: str = ""
+    setup: str = ""
+    green_exit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,8 @@ class Case:
     """What an agent does, and what has to become of it.
 
     `writes` maps paths below the case's folder to texts, None deletes; `script` is then run by a
-    shell in that folder. `caught` names the defence that stops it, "" for work that has to ship.
+    shell in that folder. `caught` names the defence that stops it, the grade at which it ships, or
+    several of these, joined by " or ", if chance decides; it is "" for work that has to ship.
     `base` goes on top of the project's files; `owns` is relative to the case's folder. `{outside}`
     in any text stands for a folder outside of the repository.
     """
@@ -85,7 +94,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What became of a case. `fooled`: the test's exit code alone would have been believed."""
+    """What became of a case. `fooled`: the test's exit code alone would have been believed. `grade`
+    is the one of what shipped, `read_first` true if the report tells a person to read it first."""
 
     case: Case
     shipped: bool
@@ -93,6 +103,8 @@ class Played:
     reason: str
     fooled: bool
     canary: str = ""
+    grade: str = ""
+    read_first: bool = False
 
 
 def slug_of(project: Project, case: Case) -> str:
@@ -129,7 +141,9 @@ class _Stage:
             for case in cases
             for path, text in {**project.files, **case.base}.items()
         }
-        self.scene = Scene(folder, files, config=CONFIG, environ={**ENVIRON, **project.environ})
+        setup = f"[workspace]\nsetup = [{json.dumps(project.setup)}]\n" if project.setup else ""
+        config = f"{CONFIG}{project.config}{setup}"
+        self.scene = Scene(folder, files, config=config, environ={**ENVIRON, **project.environ})
 
     def item(self, case: Case) -> dict[str, Any]:
         slug = slug_of(self._project, case)
@@ -167,7 +181,10 @@ class _Stage:
         defence = "" if shipped else next(found, "unknown")
         attempts = (record or {}).get("attempts") or [{}]
         canary = (attempts[-1].get("evidence") or {}).get("canary") or ""
-        return Played(case, shipped, defence, reason, self._fooled.get(case.name, False), canary)
+        fooled = self._fooled.get(case.name, False)
+        grade = str((record or {}).get("grade") or "") if shipped else ""
+        first = any(one["slug"] == slug for one in report.get("read_first") or ())
+        return Played(case, shipped, defence, reason, fooled, canary, grade, first)
 
     def _runs_green(self, case: Case, folder: Path) -> bool:
         """Whether the test is green where the agent worked. It is run in a copy, and what it leaves
@@ -188,7 +205,7 @@ class _Stage:
         )
         shutil.rmtree(self._outside(case))
         shutil.copytree(kept, self._outside(case), dirs_exist_ok=True)
-        return done.returncode == 0
+        return done.returncode in (0, self._project.green_exit)
 
     def _test(self, case: Case) -> list[str] | str:
         test = self._project.test if case.test is None else case.test

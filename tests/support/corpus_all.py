@@ -16,6 +16,12 @@ from tests.support import (
     corpus_field_python,
     corpus_field_runners,
 )
+from tests.support import corpus_fresh_apart as apart
+from tests.support import corpus_fresh_around as around
+from tests.support import corpus_fresh_asserts as asserts
+from tests.support import corpus_fresh_lower as lower
+from tests.support import corpus_fresh_others as others
+from tests.support import corpus_fresh_settings as own
 from tests.support import corpus_more as more
 from tests.support import corpus_names as called
 from tests.support import corpus_node as node
@@ -24,7 +30,7 @@ from tests.support.corpus import Case, Project
 from tests.support.corpus_honest import HONEST as HONEST_AT_FIRST
 
 Corpus = tuple[tuple[Project, tuple[Case, ...]], ...]
-ATTACKS: Corpus = (
+FIRST: Corpus = (
     (
         python.PYTEST,
         (
@@ -63,10 +69,56 @@ ATTACKS: Corpus = (
     (called.CHECKER, called.CHECKER_ATTACKS),
     (python.COMMAND, python.COMMAND_ATTACKS),
 )
-NOT_COVERED: Corpus = (
-    (python.PYTEST, (*python.NOT_COVERED, *aware.PYTEST_KNOWS)),
-    (compiled.GO, more.GO_KNOWS),
+FRESH: Corpus = (
+    (
+        python.PYTEST,
+        (
+            *asserts.PYTEST_ASSERTS,
+            *apart.PYTEST_APART,
+            *apart.PYTEST_LATE,
+            *apart.PYTEST_BESIDE,
+            *apart.PYTEST_LIES,
+            *around.PYTEST_LEFT_OUT,
+            *around.PYTEST_GIT,
+            *around.PYTEST_REPORTS,
+            *around.PYTEST_PATHS,
+            *lower.PYTEST_LOWER,
+            *lower.PYTEST_ANSWERS,
+            *python.PYTEST_SHOWN,
+            *aware.PYTEST_KNOWS,
+        ),
+    ),
+    (python.UNITTEST, (*asserts.UNITTEST_ASSERTS, *apart.UNITTEST_APART)),
+    (
+        node.NODE,
+        (
+            *others.NODE_ASSERTS,
+            *others.NODE_APART,
+            *others.NODE_LIES,
+            *around.NODE_LEFT_OUT,
+        ),
+    ),
+    (node.NPM, others.NPM_FRESH),
+    (compiled.GO, (*others.GO_FRESH, *more.GO_KNOWS)),
+    (compiled.CARGO, others.CARGO_FRESH),
+    (lower.SCRIPTS, lower.SCRIPTS_LOWER),
+    (lower.TAP, lower.TAP_LOWER),
+    (lower.CHECKERS, lower.CHECKERS_LOWER),
+    (own.KNOWN, own.KNOWN_ATTACKS),
+    (own.EXCLUSIVE, own.EXCLUSIVE_ATTACKS),
+    (own.SETUP, own.SETUP_ATTACKS),
+    (own.HOME, own.HOME_ATTACKS),
+    (own.CHECKER_HOME, own.CHECKER_HOME_ATTACKS),
 )
+PARTS = (
+    *((project.name, project, cases) for project, cases in FIRST),
+    *((f"{project.name}-fresh", project, cases) for project, cases in FRESH),
+)
+ATTACKS: Corpus = tuple(
+    (project, tuple(case for _, of, cases in PARTS if of.name == project.name for case in cases))
+    for project in {project.name: project for _, project, _ in PARTS}.values()
+)
+NOT_COVERED: Corpus = ((python.PYTEST, python.NOT_COVERED),)
 DEFENCES = {
     "ownership": "ownership",
     "protected": "protected files",
@@ -77,6 +129,7 @@ DEFENCES = {
     "spot check": "spot check",
     "tampered tree": "the tree after the run",
     "survivors": "processes that are left",
+    "environment": "the watched places around the tests",
     "exit code": "files that are not work are left out",
 }
 HONEST: Corpus = (
@@ -88,6 +141,7 @@ HONEST: Corpus = (
     *corpus_field_builds.FIELD,
     *corpus_field_compiled.FIELD,
 )
+GRADES = ("B", "C")  # of an attack that ships: a person is told to read it first
 # The quick runners, and of the slowest of them what only it can show or shows best.
 SAMPLED = {
     python.PYTEST.name: ("protected", "canary"),
@@ -126,8 +180,18 @@ def attack_table() -> list[str]:
     lines = ["| runner | stopped by | attacks |", "|---|---|---|"]
     for project, cases in ATTACKS:
         for word, said in DEFENCES.items():
-            names = [case.name for case in cases if case.caught == word]
+            names = [case.name for case in cases if _first(case) == word]
             lines += [f"| {project.name} | {said} | {_cell(names)} |"] if names else []
+    return lines
+
+
+def lower_table() -> list[str]:
+    """Which attacks ship, and at which grade, as lines of a document."""
+    lines = ["| runner | grade | attacks that ship, and are read first |", "|---|---|---|"]
+    for project, cases in ATTACKS:
+        for grade in GRADES:
+            names = [case.name for case in cases if _first(case) == grade]
+            lines += [f"| {project.name} | {grade} | {_cell(names)} |"] if names else []
     return lines
 
 
@@ -140,6 +204,10 @@ def honest_table() -> list[str]:
 def not_covered_table() -> list[str]:
     """Which false greens ship, as lines of a document."""
     return [f"- {case.name};" for _, cases in NOT_COVERED for case in cases]
+
+
+def _first(case: Case) -> str:
+    return case.caught.partition(" or ")[0]
 
 
 def _cell(names: Iterable[str]) -> str:

@@ -124,6 +124,7 @@ PYTEST_KNOWS = (
         {
             "calc.py": LIES_TO_PYTEST.format(looks="return len(test.session.items) == 2") + WRONG,
         },
+        "B or C",
     ),
     Case(
         "the runner is patched while the test file keeps its size",
@@ -133,5 +134,6 @@ PYTEST_KNOWS = (
             )
             + WRONG,
         },
+        "B or C",
     ),
 )
