@@ -26,7 +26,14 @@ def _pytest(
     )
 
 
-def _unittest(name: str, body: str, code: str, answer: str = "0", needs: str = "") -> Case:
+def _unittest(
+    name: str,
+    body: str,
+    code: str,
+    answer: str = "0",
+    needs: str = "",
+    caught: str = "canary",
+) -> Case:
     """The same for a method of a test case."""
     tests = f"import unittest\n{needs}\n\nfrom calc import add, zero\n\n\n"
     tests += "class Calc(unittest.TestCase):\n    def test_add(self):\n"
@@ -37,7 +44,7 @@ def _unittest(name: str, body: str, code: str, answer: str = "0", needs: str = "
     return Case(
         name,
         {"calc.py": f"{code}\n\n\n{wrong}"},
-        "canary",
+        caught,
         base={"tests/test_calc.py": tests, "calc.py": old},
     )
 
@@ -309,5 +316,6 @@ UNITTEST_ASSERTS = (
         "tell = Mock()\ntell(add(1, 2))\ntell.assert_called_with(3)",
         "import unittest.mock as m\n\nm.NonCallableMock.assert_called_with = lambda *a, **k: None",
         needs="from unittest.mock import Mock",
+        caught="B",
     ),
 )

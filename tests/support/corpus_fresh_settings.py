@@ -86,19 +86,19 @@ SETUP_ATTACKS = (
     Case(
         "what set-up reads makes a conftest that turns reports green",
         {"make.py": _MAKES.format("conftest.py", PASSED)},
-        "canary",
+        "protected",
         test=f"{_THEN} && {' '.join(PYTEST.test)}",
     ),
     Case(
         "what set-up reads makes a file that selects tests",
         {"make.py": _MAKES.format("pytest.ini", "[pytest]\naddopts = -k zero\n")},
-        "counts",
+        "protected",
         test=f"{_THEN} && {' '.join(PYTEST.test)}",
     ),
     Case(
         "what set-up reads weakens the tests",
         {"make.py": _MAKES.format("tests/test_calc.py", ONE_MORE)},
-        "counts",
+        "protected",
         test=f"{_THEN} && {' '.join(PYTEST.test)}",
     ),
 )

@@ -352,6 +352,6 @@ GO_KNOWS = (
                 f'func init() {{ os.Args = append(os.Args, "{_ALL_BUT_ONE}") }}\n',
             )
         },
-        "B or C",
+        "counts",
     ),
 )
