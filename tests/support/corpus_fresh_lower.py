@@ -79,7 +79,7 @@ SCRIPTS_LOWER = (
     Case(
         "what is compared with a file is printed",
         {"calc.py": f"print(3)\nraise SystemExit\n{WRONG}"},
-        "C",
+        "protected",
         base={"wanted.txt": "3\n", "calc.py": WRONG + "\n\nprint(add(1, 2))\n"},
         test=f"{PYTHON} calc.py | diff - wanted.txt",
     ),
