@@ -20,6 +20,8 @@ _INTERPRETER = re.compile(
     r"|Rscript|source|\.)(?:\.exe)?"
 )
 _SHELL_SCRIPT = re.compile(r"\.(?:ba|da|z|k)?sh$|^[^.]+$")
+# Calls that only parse their file. Perl is not here, because `perl -c` runs `BEGIN` blocks.
+_PARSES = re.compile(r"(?:node|nodejs) (?:--check|-c)|(?:ba|da|z|k)?sh -n|ruby -c|php -l")
 _LOADS = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader"})
 # Options that name a configuration file: for any program, and for single programs.
 _CONFIG = ("--config", "--config-file", "--configuration", "--rcfile", "--bootstrap")
@@ -99,7 +101,8 @@ def _started_by(words: tuple[str, ...]) -> Iterator[str]:
     if not words:
         return
     yield from _behind(words)
-    if not _INTERPRETER.fullmatch(Simple(words).name):
+    name = Simple(words).name
+    if not _INTERPRETER.fullmatch(name) or _PARSES.fullmatch(" ".join((name, *words[1:2]))):
         return
     for at, (before, word) in enumerate(pairwise(words), 1):
         if re.fullmatch(r"-[a-z]*c", before):

@@ -52,3 +52,22 @@ def test_what_a_command_only_works_on_is_not_among_them(command: str) -> None:
 
 def test_paths_are_those_from_the_top() -> None:
     assert "sub/run.sh" in files_started("./run.sh", "sub", lambda _: "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "node --check src/unique.js && node --test",
+        "node -c src/unique.js",
+        "bash -n src/unique.js",
+        "ruby -c src/unique.js",
+        "php -l src/unique.js",
+    ],
+)
+def test_a_file_that_is_only_parsed_is_not_started(command: str) -> None:
+    assert "src/unique.js" not in files_started(command, ".", lambda _: "")
+
+
+@pytest.mark.parametrize("command", ["perl -c a.pl", "node src/a.pl", "bash -x a.pl", "sh -c a.pl"])
+def test_a_file_that_runs_is_started(command: str) -> None:
+    assert any(path.endswith("a.pl") for path in files_started(command, ".", lambda _: ""))
