@@ -65,9 +65,12 @@ def of_missing(
     tests: Collection[str],
     files: Collection[str],
     owned: Sequence[OwnedPath],
+    *,
+    may_add_dependencies: bool = False,
 ) -> str:
     """The sentence about a test file that cannot be loaded on the base, and that the item cannot
-    mend; "" for none."""
+    mend; "" for none. With `may_add_dependencies` the item may name the missing module in a file
+    that the set-up installs from."""
     for name, by in answer.missing:
         if by not in tests or OwnedPath(by) in owned:
             continue
@@ -76,7 +79,7 @@ def of_missing(
         if place is not None:
             if not _may_provide(owned, name, place):
                 return f"{why}, but the repository has {place.path}: {_remedy(place.root)}"
-        elif not _may_write(owned, name, files):
+        elif not may_add_dependencies and not _may_write(owned, name, files):
             remedy = f"install it for {answer.python}, for example by [workspace] setup"
             return f"{why}: {remedy}"
     return ""

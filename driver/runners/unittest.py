@@ -38,6 +38,8 @@ _SUMMARY = re.compile(
     re.M,
 )
 _PROGRESS = re.compile(r"^[.FEsxu]+$", re.M)
+# Fixtures of a class or module (`setUpClass`) are reported like tests, but "Ran" leaves them out.
+_NOT_PASSED = re.compile(r"^(?:FAIL|ERROR): ((?!setUp|tearDown)\w+ \([^()]*\))", re.M)
 _RESULT = re.compile(r"([a-z]+(?: [a-z]+)?)=(\d+)")
 
 
@@ -48,9 +50,12 @@ def _read(text: str) -> Found:
         by_word = {name: int(number) for name, number in _RESULT.findall(match[2] or "")}
         reported, skipped = int(match[1]), by_word.get("skipped", 0)
         expected = by_word.get("expected failures", 0) + by_word.get("unexpected successes", 0)
-        # The line of marks, a mark for each test, shows if "Ran" includes the skipped tests.
-        marks = sum(map(len, _PROGRESS.findall(text[start : match.start()])))
-        left_out = skipped and marks == reported + skipped
+        # The marks and the reports of failures show if "Ran" includes the skipped tests. A test has
+        # one mark, but one with failed subtests has a mark and a report for each of them.
+        before = text[start : match.start()]
+        marks = "".join(_PROGRESS.findall(before))
+        done = sum(map(marks.count, ".xu")) + len({*_NOT_PASSED.findall(before)})
+        left_out = skipped and done == reported
         ran = reported - expected - (0 if left_out else skipped)
         failed = by_word.get("failures", 0) + by_word.get("errors", 0)
         found.append(Counts("unittest", max(ran, 0), failed, skipped + expected))

@@ -16,6 +16,7 @@ from pathlib import Path
 from driver.domain.ownership import OwnedPath
 from driver.execution.command import Command, Finished
 from driver.execution.processes import Processes
+from driver.policy.installed_modules import may_name_dependencies
 from driver.python_imports import probe
 from driver.python_imports.question import ImportQuestion, question_of
 from driver.python_imports.rules import Imports, of_elsewhere, of_missing
@@ -118,7 +119,8 @@ def objection(
     found = of_elsewhere(answer.imports, question.tests, files, owned)
     if found or not question.certain:
         return found
-    return of_missing(answer.imports, question.tests, files, owned)
+    adds = any(not one.is_dir and may_name_dependencies(one.path) for one in owned)
+    return of_missing(answer.imports, question.tests, files, owned, may_add_dependencies=adds)
 
 
 def ask(

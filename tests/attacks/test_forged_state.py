@@ -108,7 +108,7 @@ def test_a_baseline_that_an_agent_writes_down_is_not_read(folder: Path) -> None:
     report, _ = scene.play(
         {"c": _fewer_tests}, [item("c", owned, IN_CALC, repairCap=0)], wave_id="w3"
     )
-    assert verdicts(report) == {"c": "refused"}
+    assert (verdicts(report), report["shipped"]) == ({"c": "undecided"}, [])
     assert "fewer tests ran" in built(report)["c"]["error"]
 
 

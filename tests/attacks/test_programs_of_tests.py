@@ -21,7 +21,9 @@ def _program(path: Path, code: int) -> None:
 
 
 @pytest.mark.parametrize("where", ["late/judge", "early/judge"])
-def test_who_replaces_the_program_of_a_test_is_refused(tmp_path: Path, where: str) -> None:
+def test_work_beside_a_replaced_program_of_its_test_does_not_ship(
+    tmp_path: Path, where: str
+) -> None:
     path = f"{tmp_path}/early:{tmp_path}/late:{os.environ['PATH']}"
     scene = Scene(tmp_path, {"a.txt": ""}, environ={"PATH": path})
     _program(tmp_path / "late/judge", 1)
@@ -31,7 +33,7 @@ def test_who_replaces_the_program_of_a_test_is_refused(tmp_path: Path, where: st
         _program(tmp_path / where, 0)
 
     report, _ = scene.play({"a": cheats}, [item("a", "a.txt", ["judge", "a.txt"])])
-    assert verdicts(report) == {"a": "refused"}
+    assert (verdicts(report), report["shipped"]) == ({"a": "undecided"}, [])
     assert "judge" in built(report)["a"]["error"]
 
 

@@ -85,7 +85,11 @@ def test_a_resumed_wave_finds_every_item_in_it(scene: Scene) -> None:
 
 
 def test_a_pre_commit_hook_still_keeps_one_item_back(scene: Scene) -> None:
-    hook(scene.repo.path / ".git" / "hooks", "pre-commit", "! git diff --cached | grep -q b.txt")
+    hook(
+        scene.repo.path / ".git" / "hooks",
+        "pre-commit",
+        "! git diff --cached b.txt | grep -q +good",
+    )
     report, _ = scene.play(steps(), ITEMS)
     assert (report["shipped"], report["exit_code"]) == (["a", "c"], 1)
     assert built(report)["b"]["verdict"] == "refused"

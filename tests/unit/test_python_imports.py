@@ -82,6 +82,13 @@ def test_a_missing_module_stops_an_item_that_cannot_bring_it(
     assert (told in found, bool(found)) == (True, bool(told)), found
 
 
+def test_an_item_that_may_add_the_dependency_is_not_stopped() -> None:
+    answer = Imports("python", missing=(("new", TESTS[0]),))
+    mine = owned("requirements.txt")
+    assert of_missing(answer, TESTS, FILES, mine)
+    assert of_missing(answer, TESTS, FILES, mine, may_add_dependencies=True) == ""
+
+
 def test_a_test_file_that_is_absent_may_be_the_items() -> None:
     assert of_absent(["tests/test_n.py"], owned("tests/"), ()) == ""
     assert "not committed yet" in of_absent(["tests/test_n.py"], owned("a"), {"tests/test_n.py"})

@@ -28,6 +28,7 @@ CAPTURED: list[tuple[str, str, Truth]] = [
     ("unittest/crash", UNITTEST, MISSING),
     ("unittest/fake", UNITTEST, CONTRADICTORY),
     ("unittest/sub", UNITTEST, (1, 2, 0)),
+    ("unittest/two_subtests", UNITTEST, (4, 2, 1)),
     ("unittest/two_runs", "python -m unittest a && python -m unittest a.A", (3, 0, 0)),
     ("unittest/two_runs", "make test", CONTRADICTORY),
     ("unittest/part", UNITTEST, (1, 0, 1)),
