@@ -267,7 +267,7 @@ DATA_CASES = (
           f" .venv/lib/python3.11/site-packages/six.py && ln -s {PYTHON} .venv/bin/python"),
     _left("products of a build", "mkdir -p build/lib dist library.egg-info && echo 1 >"
           " build/lib/a.py && echo 1 > dist/library-1.0.tar.gz && echo 1 >"
-          " library.egg-info/PKG-INFO"),
+          " library.egg-info/PKG-INFO && echo 1 > library.egg-info/SOURCES.txt"),
     Case("an agent that commits", FIX, script="git add -A . && git commit -q -m 'Add words'"),
     Case("an agent that commits twice on a branch of its own", GERMAN, script="git checkout -q -b"
          " words && git commit -q -am 'Add words' && printf 'name,count\\ntea,3\\n' >"

@@ -250,7 +250,8 @@ RUN_CASES = (
          " node_modules/left && echo '{}' > node_modules/left/package.json && echo '{}' >"
          " node_modules/.package-lock.json && ln -s ../left node_modules/.bin/left"),
     Case("an agent leaves modules that git does not ignore", FIX, base={".gitignore": "*.log\n"},
-         script="mkdir -p node_modules/left && echo '{}' > node_modules/left/package.json"),
+         script="mkdir -p node_modules/left && echo '{}' > node_modules/left/package.json &&"
+         " echo '{}' > node_modules/.package-lock.json"),
     Case("an agent leaves reports and logs", FIX, script="mkdir coverage .nyc_output && echo 1 >"
          " coverage/lcov.info && echo 1 > .nyc_output/a.json && echo 1 > npm-debug.log && echo 1"
          " > tsconfig.tsbuildinfo && touch .eslintcache"),
