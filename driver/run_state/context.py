@@ -189,7 +189,7 @@ class ItemRun:
 
     @property
     def open_workspace(self) -> Workspace | None:
-        """The same for other threads; None before and after the item's work."""
+        """The workspace, for other threads; None before and after the item's work."""
         return self._workspace
 
     @contextmanager

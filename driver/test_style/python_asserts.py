@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from driver.test_style.python_imports import dotted_name, imported_names
+
 PLAIN = "assert"
 _SELF = "self."
 
@@ -176,7 +178,7 @@ def _of_method(method: str, literal: str) -> Iterator[str]:
 def spelled_names(module: ast.AST) -> dict[str, str]:
     """The known functions that a test file can call, each as it spells it."""
     found = {name: name for name in _BUILTIN}
-    aliases = _aliases(module)
+    aliases = imported_names(getattr(module, "body", ()))
     for alias, full in aliases.items():
         for name in _FUNCTIONS:
             if name == full:
@@ -186,23 +188,8 @@ def spelled_names(module: ast.AST) -> dict[str, str]:
     return found
 
 
-def _aliases(module: ast.AST) -> dict[str, str]:
-    """The names that imports at the top of a module bind, each with what it stands for."""
-    found = {}
-    for node in getattr(module, "body", ()):
-        if isinstance(node, ast.Import):
-            for one in node.names:
-                found[one.asname or one.name.partition(".")[0]] = (
-                    one.name if one.asname else one.name.partition(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for one in node.names:
-                found[one.asname or one.name] = f"{node.module}.{one.name}"
-    return found
-
-
 def _kinds(module: ast.AST) -> Iterator[str]:
-    aliases = _aliases(module)
+    aliases = imported_names(getattr(module, "body", ()))
     inside = {
         call
         for node in ast.walk(module)
@@ -214,7 +201,7 @@ def _kinds(module: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Assert):
             yield PLAIN
         elif isinstance(node, ast.Call):
-            name = _dotted(node.func, aliases)
+            name = dotted_name(node.func, aliases)
             if name.startswith(_SELF):
                 yield from _of_self(name, node)
             elif name in _FUNCTIONS and (name not in _BUILTIN or node in inside):
@@ -236,13 +223,3 @@ def _by_literal(node: ast.expr) -> tuple[str, str] | None:
     if isinstance(node, ast.Constant):
         return _BY_LITERAL.get(type(node.value))
     return _BY_LITERAL.get(type(node))
-
-
-def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str:
-    """The full name of what is called; "" if it is no plain name."""
-    if isinstance(node, ast.Name):
-        return aliases.get(node.id, node.id)
-    if isinstance(node, ast.Attribute):
-        above = _dotted(node.value, aliases)
-        return f"{above}.{node.attr}" if above else ""
-    return ""

@@ -1,9 +1,35 @@
-"""Finds the place of an import in a Python file, by the usual order of imports. Pure."""
+"""The imports of a Python file: the names that they bind, and the place of a further one. Pure."""
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterable, Mapping
+
+
+def imported_names(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """The names that the absolute imports among `nodes` bind, each with what it stands for."""
+    found = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                top = one.name.partition(".")[0]
+                found[one.asname or top] = one.name if one.asname else top
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for one in node.names:
+                found[one.asname or one.name] = f"{node.module}.{one.name}"
+    return found
+
+
+def dotted_name(node: ast.expr, imported: Mapping[str, str]) -> str:
+    """The full name of what an expression names, by the `imported` names; "" if it is no plain
+    name."""
+    if isinstance(node, ast.Name):
+        return imported.get(node.id, node.id)
+    if isinstance(node, ast.Attribute):
+        above = dotted_name(node.value, imported)
+        return f"{above}.{node.attr}" if above else ""
+    return ""
 
 
 def import_place(module: ast.Module, name: str) -> tuple[int, tuple[str, ...]] | None:

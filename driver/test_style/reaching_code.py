@@ -12,6 +12,8 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 
+from driver.test_style.python_imports import dotted_name, imported_names
+
 _MOST_TOLD = 3
 _RUNNERS = frozenset({"_pytest", "pytest", "pluggy", "unittest", "doctest", "nose"})
 _FRAMES = frozenset(
@@ -71,7 +73,7 @@ def _signs(path: str, text: str, tests: Collection[str]) -> Iterator[str]:
 
 
 def _in_python(module: ast.Module, tests: Collection[str]) -> Iterator[str]:
-    bound = dict(_imports(module))
+    bound = imported_names(ast.walk(module))
     yield from (f"import {one}" for one in bound.values() if one.partition(".")[0] in _RUNNERS)
     yield from (one for one in bound.values() if one in _FRAMES)
     for node in ast.walk(module):
@@ -81,8 +83,10 @@ def _in_python(module: ast.Module, tests: Collection[str]) -> Iterator[str]:
             text = node.value
             if text in _RUNNERS or "PYTEST_" in text or posixpath.basename(text) in tests:
                 yield repr(text)
-        elif isinstance(node, ast.Call) and node.args and _dotted(node.func, bound) == "setattr":
-            name = _dotted(node.args[0], bound)
+        elif (
+            isinstance(node, ast.Call) and node.args and dotted_name(node.func, bound) == "setattr"
+        ):
+            name = dotted_name(node.args[0], bound)
             if name in bound.values():
                 yield f"setattr({name}, ...)"
         elif isinstance(node, ast.FunctionDef) and node.name in _ALWAYS and _is_true(node):
@@ -91,35 +95,12 @@ def _in_python(module: ast.Module, tests: Collection[str]) -> Iterator[str]:
 
 def _in_attribute(node: ast.Attribute, bound: Mapping[str, str]) -> Iterator[str]:
     """The use of a frame, or a new value for an attribute of Python's or of a runner's."""
-    name = _dotted(node, bound)
+    name = dotted_name(node, bound)
     top = name.partition(".")[0]
     if name in _FRAMES:
         yield name
     elif isinstance(node.ctx, ast.Store) and top in _MODULES and name not in _OFTEN_SET:
         yield f"{name} = ..."
-
-
-def _imports(module: ast.Module) -> Iterator[tuple[str, str]]:
-    """The names that imports bind, each with what it stands for."""
-    for node in ast.walk(module):
-        if isinstance(node, ast.Import):
-            for one in node.names:
-                yield (
-                    one.asname or one.name.partition(".")[0],
-                    (one.name if one.asname else one.name.partition(".")[0]),
-                )
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for one in node.names:
-                yield one.asname or one.name, f"{node.module}.{one.name}"
-
-
-def _dotted(node: ast.expr, bound: Mapping[str, str]) -> str:
-    if isinstance(node, ast.Name):
-        return bound.get(node.id, node.id)
-    if isinstance(node, ast.Attribute):
-        above = _dotted(node.value, bound)
-        return f"{above}.{node.attr}" if above else ""
-    return ""
 
 
 def _is_true(function: ast.FunctionDef) -> bool:

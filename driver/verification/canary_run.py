@@ -190,7 +190,7 @@ def _cleared_by_base(work: ProvenWork, tree: str, canary: Canary, found: Evidenc
 
 
 def _on_base(work: ProvenWork, canary: Canary, label: str = "-base") -> Evidence:
-    """The same run on the base."""
+    """Run the canary on the base."""
     tree = work.item.workspace.base_with(())
     if tree is None:
         return Evidence(canary_word=CanaryVerdict.UNDECIDED, canary_note="there is no base")

@@ -60,7 +60,7 @@ class Test:
         return self.work_dir, command_text(self.variant_of or self.command)
 
     def with_room(self, room: Alone) -> Test:
-        """The same test, with at least this room."""
+        """This test, which needs at least the given room."""
         return replace(self, alone=max(self.alone, room))
 
 

@@ -50,7 +50,7 @@ class SetupError(WorkspaceError):
         self.command, self.failure = command, failure
 
     def of_the_work(self) -> WorkSetupError:
-        """The same failure, after the same set-up succeeded on the base."""
+        """This failure as the fault of the work, because the same set-up succeeded on the base."""
         return WorkSetupError(self.command, self.failure, " on this work, but not on the base")
 
 

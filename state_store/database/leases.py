@@ -57,7 +57,7 @@ class LeaseRow:
         return 0 < self.expires_wall - now.wall_s <= self.ttl
 
     def extended(self, now: Instant) -> LeaseRow:
-        """The same grant, renewed at `now`."""
+        """This grant, renewed at `now`."""
         return grant(self.resource, self.token, self.holder, self.ttl, now)
 
     def is_of(self, lease: Lease) -> bool:
