@@ -1,6 +1,6 @@
 """File ownership: the rules for names in `ownsFiles`, and the search for items with common files.
-Pure except for `leaves_tree` and `nested_repository`, which read the disk. The files that an agent
-changed are read elsewhere, from git objects."""
+Pure except for `real_path`, its two callers and `nested_repository`, which read the disk. The files
+that an agent changed are read elsewhere, from git objects."""
 
 from __future__ import annotations
 
@@ -204,19 +204,40 @@ def nested_repository(top: Path, path: str) -> str:
 
 
 def leaves_tree(top: Path, path: str) -> bool:
-    """True if a symbolic link in `path` below `top` leads out of `top`, or into its `.git`.
+    """True if a symbolic link in `path` below `top` leads out of `top`, or into its `.git`."""
+    return real_path(top, path) is None
 
-    Checks the path and each parent. A link with an absolute target leaves. So does a link that
-    leaves and returns, because another checkout has another folder name, and a link that cannot be
-    followed.
+
+def linked_path(top: Path, owned: OwnedPath) -> str | None:
+    """The real path of an owned path that is a symbolic link below `top`, or is reached through
+    one; None if it is not, if the link leads out of `top`, or if nothing is at its target.
+
+    Git names a change by its real path, so the owner of a link may replace the link, but may not
+    change the file behind it.
+    """
+    folder, _, name = owned.path.rpartition("/")
+    real = real_path(top, owned.path)
+    if real in (None, owned.path):
+        return None
+    above = real_path(top, folder)
+    is_leaf = "/".join(filter(None, (above, name))) == owned.path
+    return None if is_leaf and not (top / real).exists() else real
+
+
+def real_path(top: Path, path: str) -> str | None:
+    """`path` below `top` with each symbolic link followed; None if a link leads out of `top`, or
+    into its `.git`.
+
+    A link with an absolute target leaves. So does a link that leaves and returns, because another
+    checkout has another folder name, and a link that cannot be followed.
     """
     folder: list[str] = []
-    waiting = path.split("/")[::-1]
+    waiting = path.split("/")[::-1] if path else []
     links = 0
     while waiting:
         part = waiting.pop()
         if (part == ".." and not folder) or git_component(part):
-            return True
+            return None
         if part == "..":
             folder.pop()
             continue
@@ -224,10 +245,10 @@ def leaves_tree(top: Path, path: str) -> bool:
         if (link := top.joinpath(*folder)).is_symlink():
             target, links = link.readlink(), links + 1
             if target.anchor or links > _MAX_LINKS:
-                return True
+                return None
             folder.pop()
             waiting += reversed(target.parts)
-    return False
+    return "/".join(folder)
 
 
 def _components(entry: str, text: str) -> list[str]:

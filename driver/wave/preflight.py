@@ -13,8 +13,10 @@ from driver.backend_api.driver import AgentDriver
 from driver.domain.ownership import (
     OwnedPath,
     OwnershipError,
+    covers,
     find_conflicts,
     leaves_tree,
+    linked_path,
     nested_repository,
     parse_owned,
 )
@@ -219,6 +221,13 @@ def _check_links(
         for item, home, paths in zip(items, homes, owned, strict=True)
         for path in paths
         if leaves_tree(home.top or home.folder, path.path)
+    ]
+    problems += [
+        f"item {item.slug!r}: {path.path} is, or is reached through, a symbolic link to {real}:"
+        " own that path"
+        for item, home, paths in zip(items, homes, owned, strict=True)
+        for path in paths
+        if (real := linked_path(home.top or home.folder, path)) and not covers(paths, real)
     ]
     problems += [
         f"item {item.slug!r}: {path.path} belongs to {nested}, a repository of its own (a"

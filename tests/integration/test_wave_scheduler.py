@@ -285,6 +285,27 @@ def test_an_item_without_a_home_neither_stops_the_others_nor_takes_their_place(
     }
 
 
+def test_an_item_that_owns_a_path_through_a_link_is_left_out_with_the_real_path(
+    project: Project,
+) -> None:
+    (project.top / "src").mkdir()
+    (project.top / "src" / "core.txt").write_text("x\n", encoding="utf-8")
+    (project.top / "alias").symlink_to("src")
+    (project.top / "CLAUDE.md").symlink_to("src/core.txt")
+    project.git("add", ".")
+    project.git("commit", "-qm", "links")
+    project.track(
+        item("a", priority="P1", ownsFiles=["alias/core.txt"]),
+        item("b", priority="P1", ownsFiles=["CLAUDE.md"]),
+        item("c", ownsFiles=["CLAUDE.md", "src/core.txt"]),
+        item("d"),
+    )
+    dry = project.schedule("--dry-run")
+    assert sorted(dry.report["items_selected"]) == ["C", "D"]
+    assert reasons(dry.report) == {"A": "invalid_file_paths", "B": "invalid_file_paths"}
+    assert all("src/core.txt" in one["detail"] for one in dry.report["items_skipped"])
+
+
 def test_items_of_other_repositories_ship_there_beside_those_of_this_one(
     project: Project, template: Path
 ) -> None:
