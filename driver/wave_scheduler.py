@@ -64,7 +64,8 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
     add("--max-items", metavar="N", type=int, default=DEFAULT_MAX_ITEMS, help="(default: 5)")
-    add("--only", metavar="SLUG", nargs="+", help="only these items, by slug or id")
+    slug = "only these items, by slug or id; may be repeated"
+    add("--only", metavar="SLUG", nargs="+", action="extend", help=slug)
     add("--label", metavar="LABEL", action="append", help="items with this label; may be repeated")
     add("--lane", metavar="LANE", help="items of this lane, such as a team")
     add("--execute", action="store_true", help="run the wave; without this flag it is a dry run")

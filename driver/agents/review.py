@@ -6,30 +6,42 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from driver.agents.agent_request import review_request
 from driver.agents.dispatch import dispatch
 from driver.agents.review_prompt import UnderReview, review_prompt, shown_diff
 from driver.agents.review_verdict import ReviewerAnswer, answer_of, too_long, undecided
+from driver.backend_api.driver import WorkerResult
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.recorded import prompt_sha256, without_nonce
 from driver.domain.results import Attempt
 from driver.domain.reviews import Review, ReviewWord
+from driver.execution.cancellation import InterruptedWaveError
 from driver.git.private_git import GitError
-from driver.limits.admission import BackendClosedError
-from driver.run_state.context import ItemRun
+from driver.limits.admission import BackendClosedError, GateClosedError
+from driver.limits.usage_sums import sum_usage
+from driver.run_state.context import AssignedBackend, ItemRun
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 
 NONCE_BYTES = 16
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    answer: ReviewerAnswer
+    result: WorkerResult
+    duration_s: float
+    prompt_hash: str
+
+
 def review(item: ItemRun, work: Attempt, more: str = "") -> Review:
     """Review exactly the tree of `work`. A change that is too long to show is not reviewed. `more`
-    are extra instructions of the repository's owner. Raises GateClosedError or InterruptedWaveError
-    before it costs anything."""
+    are extra instructions of the repository's owner. If the answer does not fit the schema, the
+    reviewer is asked once more. Raises GateClosedError or InterruptedWaveError before it costs
+    anything."""
     reviewer, tree = item.reviewer, work.tree
     if reviewer is None or tree is None:
         raise ValueError("a review needs a reviewer and a tree")
@@ -47,27 +59,44 @@ def review(item: ItemRun, work: Attempt, more: str = "") -> Review:
     size = max(len(diff.encode("utf-8", "replace")) for diff in (shown.diff, shown.since or ""))
     if size > limit:
         return _with(found, too_long(size, limit))
-    nonce = secrets.token_hex(NONCE_BYTES)
-    prompt = review_prompt(item.spec, shown, nonce)
-    request = review_request(item, reviewer, shown.number, tree, prompt, nonce)
     try:
-        with dispatch(item, request) as sent:
-            edited, accused = _edited(sent.files), sent.attribution()
+        first = _asked(item, reviewer, shown, tree)
     except BackendClosedError as closed:
         if reviewer.gates is item.wave.gates:
             raise
         return _with(found, undecided(str(closed)))
-    result = sent.result
-    sent.record(item, structured=_without_nonce(result.structured, nonce))
-    answer = undecided(accused) if accused else answer_of(result, nonce, edited)
+    calls, answer = [first], first.answer
+    if answer.misshapen:
+        item.say(f"review {shown.number}: {answer.reason}; asking once more")
+        try:
+            calls.append(_asked(item, reviewer, shown, tree, answer.misshapen))
+            answer = calls[-1].answer
+        except (GateClosedError, InterruptedWaveError) as stopped:
+            # Not raised, or the usage of the first call would be lost.
+            answer = undecided(f"{answer.reason}; not asked again: {stopped}")
+    last = calls[-1]
     return replace(
         _with(found, answer),
-        model=result.model or reviewer.model,
-        usage=result.usage,
-        duration_s=sent.duration_s,
-        worker_id=result.worker_id,
-        prompt_hash=prompt_sha256(without_nonce(prompt, nonce)),
+        model=last.result.model or reviewer.model,
+        usage=sum_usage([call.result.usage for call in calls]),
+        duration_s=sum(call.duration_s for call in calls),
+        worker_id=last.result.worker_id,
+        prompt_hash=last.prompt_hash,
     )
+
+
+def _asked(
+    item: ItemRun, reviewer: AssignedBackend, shown: UnderReview, tree: str, problem: str = ""
+) -> _Call:
+    """One call of the reviewer. `problem` is the fault of its answer to the call before."""
+    nonce = secrets.token_hex(NONCE_BYTES)
+    prompt = review_prompt(item.spec, shown, nonce, problem)
+    request = review_request(item, reviewer, shown.number, tree, prompt, nonce)
+    with dispatch(item, request) as sent:
+        edited, accused = _edited(sent.files), sent.attribution()
+    sent.record(item, structured=_without_nonce(sent.result.structured, nonce))
+    answer = undecided(accused) if accused else answer_of(sent.result, nonce, edited)
+    return _Call(answer, sent.result, sent.duration_s, prompt_sha256(without_nonce(prompt, nonce)))
 
 
 def _shown(item: ItemRun, work: Attempt, tree: str, more: str) -> UnderReview:

@@ -34,6 +34,8 @@ Every key must be there. Repeat the nonce as it is. Approve only what you would 
 without a critical or major finding. If the variable TIDEGATE_VERDICT_FILE is set, write the object
 to the file that it names."""
 
+_AGAIN = "You have reviewed this once, and your answer could not be used. Review it once more.\n"
+
 
 @dataclass(frozen=True, slots=True)
 class UnderReview:
@@ -49,8 +51,8 @@ class UnderReview:
     more: str = ""
 
 
-def review_prompt(item: WorkItem, shown: UnderReview, nonce: str) -> str:
-    """The whole prompt of one review."""
+def review_prompt(item: WorkItem, shown: UnderReview, nonce: str, problem: str = "") -> str:
+    """The whole prompt of one review. `problem` is the fault of the answer to an earlier call."""
     diff = shown.diff or "(nothing differs)"
     title, files = safe_line(item.title or item.slug), "\n".join(f"  {f}" for f in item.owns_files)
     own_tests = [f"  {safe_line(path)}" for path in self_written_tests(shown.work)]
@@ -64,6 +66,7 @@ def review_prompt(item: WorkItem, shown: UnderReview, nonce: str) -> str:
         "\n".join(own_tests),
         *_before(shown),
         quoted("The whole change, against the base", diff, None),
+        _AGAIN + quoted("Its fault", problem, None) if problem else "",
         _ANSWER % nonce,
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

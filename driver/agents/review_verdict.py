@@ -52,17 +52,19 @@ VERDICT_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewerAnswer:
-    """The content of an answer. `reason` explains an undecided answer, else it is ""."""
+    """The content of an answer. `reason` explains an undecided answer, else it is "". `misshapen`
+    is the fault of an answer that does not fit the schema; the reviewer can be asked again."""
 
     word: ReviewWord
     summary: str = ""
     findings: tuple[Finding, ...] = ()
     reason: str = ""
+    misshapen: str = ""
 
 
-def undecided(reason: str) -> ReviewerAnswer:
+def undecided(reason: str, misshapen: str = "") -> ReviewerAnswer:
     """No approval, with the reason."""
-    return ReviewerAnswer(ReviewWord.UNDECIDED, reason=reason)
+    return ReviewerAnswer(ReviewWord.UNDECIDED, reason=reason, misshapen=misshapen)
 
 
 def answer_of(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> ReviewerAnswer:
@@ -74,14 +76,16 @@ def answer_of(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) ->
         return undecided(f"the reviewer changed the files under review: {named}")
     if result.structured is None:
         why = f": {safe_line(result.error)[:500]}" if result.error else ""
-        return undecided(f"the reviewer ended without a structured verdict{why}")
+        missing = "it was no JSON object"
+        return undecided(f"the reviewer ended without a structured verdict{why}", missing)
     return read_verdict(result.structured, nonce)
 
 
 def read_verdict(answer: object, nonce: str) -> ReviewerAnswer:
     """The answer in an object that should be a verdict with this `nonce`."""
     if problem := shape_problem(answer, VERDICT_SCHEMA, "the verdict"):
-        return undecided(safe_line(f"the reviewer's verdict cannot be used: {problem}")[:500])
+        problem = safe_line(problem)[:400]
+        return undecided(f"the reviewer's verdict cannot be used: {problem}", problem)
     if not isinstance(answer, Mapping) or not _same(answer["nonce"], nonce):
         return undecided("the reviewer's verdict is not of this review: it has another nonce")
     findings = tuple(_finding(one) for one in answer["findings"][:MAX_FINDINGS])

@@ -18,7 +18,11 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports a wrong command line in one sentence, like every other error."""
+    """Reports a wrong command line in one sentence, like every other error. Flags cannot be
+    abbreviated: `--exec` is no `--execute`, and a new flag changes no old command line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with exit code 2."""

@@ -110,8 +110,10 @@ def _shipment(repo: Json) -> Iterator[str]:
     branch, warning = repo.get("branch"), repo.get("warning")
     if not branch or not repo.get("sha"):
         return
-    where = "pushed" if repo.get("pushed") else "in this repository only"
-    state = "kept, not shipped" if repo.get("error") else warning or where
+    told = ["pushed" if repo.get("pushed") else "", warning or ""]
+    state = "; ".join(filter(None, told)) or "in this repository only"
+    if repo.get("error"):
+        state = "kept, not shipped"
     yield f"branch {branch}: {state}"
     # Not HEAD: the checkout may be moved ahead, or be on another branch than the target.
     since = (repo.get("onto") or "HEAD")[:12]

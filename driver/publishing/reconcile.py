@@ -78,8 +78,7 @@ class Reconciliation:
                 at = self._target
             there = branches.remote_tip(at)
             pushed = bool(there) and not isinstance(there, PushResult)
-            top = str(context.repository.top)
-            self.found = Shipment(top, at, committed=True, pushed=pushed, kept=publication.tip)
+            self.found = self._shipment(context, at, pushed=pushed)
         if self._answer and (there_now := self.shipment or self.found):
             self._advance(publication.tip, PUSHED if there_now.pushed else ON_BRANCH)
 
@@ -130,6 +129,12 @@ class Reconciliation:
             context.git.delete_ref(context.repository, tip, pending_ref(tip))
         return self._report(context, target, PushResult(True))
 
+    def _shipment(self, context: CloneContext, branch: str, *, pushed: bool) -> Shipment:
+        tip, first = self._publication.tip, self._publication.items[0].commit
+        top, parent = str(context.repository.top), context.branches.commit_at(f"{first}^")
+        onto = parent or None  # only a repository that has the commits knows it
+        return Shipment(top, branch, committed=True, pushed=pushed, kept=tip, onto=onto)
+
     def _is_withdrawn(self, context: CloneContext, onto: str, answer: PushResult) -> bool:
         """True after taking back commits of several items, of which the remote refuses some: the
         items ship anew, without those."""
@@ -171,9 +176,8 @@ class Reconciliation:
     def _report(self, context: CloneContext, onto: str, answer: PushResult) -> bool:
         """Keep the result as `shipment`; True, or raises CannotRunError with the refusal. False if
         the publication is withdrawn."""
-        tip, branch = self._publication.tip, self._publication.branch
-        top, pushed = str(context.repository.top), context.remote is not None
-        done = Shipment(top, onto, committed=True, pushed=pushed, kept=tip)
+        branch = self._publication.branch
+        done = self._shipment(context, onto, pushed=context.remote is not None)
         if answer.ok:
             self.shipment = done
             return True

@@ -88,6 +88,8 @@ ATTACKS = {
     ),
 }
 
+MISSHAPEN = ("without a structured verdict", "verdict cannot be used: ")
+
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Reviewer]:
@@ -111,7 +113,10 @@ def test_what_is_no_approval_ships_nothing(
 ) -> None:
     report, reviewer = attacked
     refused(report, why, f"i{number}")
-    assert [call["item"] for call in reviewer.shown()].count(f"i{number}") == 1  # never again
+    # An answer of the wrong shape is asked for once more; any other is never asked for again.
+    is_misshapen = any(words in report["built"][number]["error"] for words in MISSHAPEN)
+    calls = [call["item"] for call in reviewer.shown()].count(f"i{number}")
+    assert calls == (2 if is_misshapen else 1)
 
 
 @beside

@@ -44,6 +44,7 @@ def test_what_a_kill_cut_off_is_completed_with_the_same_commits(
     assert set(yard.statuses().values()) == {"in_progress"}
     line = yard.remote.git("log", "--format=%s", f"{base}..main").split()
     assert line == ["c", "a"]
+    assert f"log --stat {base[:12]}..main" in done.err
     assert yard.repo.git("rev-parse", "main") == yard.remote.git("rev-parse", "main")
     assert yard.repo.git("status", "--porcelain", "--untracked-files=no") == ""
     assert yard.repo.git("for-each-ref", "refs/tidegate", "refs/heads/wave") == ""

@@ -144,6 +144,46 @@ def test_tests_of_the_agents_own_are_shown_to_the_reviewer_and_to_the_person(sce
 
 
 @on_scene
+def test_a_verdict_that_does_not_fit_its_schema_is_asked_for_once_more(scene: Scene) -> None:
+    driver = ScriptedDriver(
+        {"a": [writes(a__txt="good\n"), says("approve", findings="none"), APPROVES]},
+        tier=3,
+        environ=scene.environ,
+    )
+    report = play(scene, driver=driver)
+    (review,) = built(report)["a"]["reviews"]
+    assert (report["shipped"], review["verdict"], review["round"]) == (["a"], "approved", 1)
+    assert (report["tokens"]["verifyIn"], report["tokens"]["verifyOut"]) == (22, 8)
+    _, first, again = driver.requests
+    assert "could not be used" not in first.prompt
+    assert "the verdict.findings must be" in again.prompt
+    nonces = {one.environment["TIDEGATE_NONCE"] for one in (first, again)}
+    assert len(nonces) == 2
+
+
+@on_scene
+def test_two_verdicts_that_do_not_fit_leave_the_item_undecided(scene: Scene) -> None:
+    misshapen = says("approve", findings="none")
+    report = play(scene, writes(a__txt="good\n"), misshapen, misshapen, APPROVES)
+    record = built(report)["a"]
+    assert (record["verdict"], len(record["reviews"])) == ("undecided", 1)
+    assert report["tokens"]["verifyIn"] == 22
+
+
+@on_scene
+def test_a_first_verdict_is_paid_though_nobody_may_be_asked_again(scene: Scene) -> None:
+    def misshapen(agent: Agent) -> WorkerResult | None:
+        halt.halt("enough", scene.state)
+        return says("approve", findings="none")(agent)
+
+    report = play(scene, writes(a__txt="good\n"), misshapen, APPROVES)
+    record = built(report)["a"]
+    assert report["shipped"] == []
+    assert record["reviews"][0]["usage"]["totalTokens"] == 15
+    assert "not asked again" in record["reviews"][0]["reason"]
+
+
+@on_scene
 def test_rounds_of_repair_and_of_review_are_counted_as_one(scene: Scene) -> None:
     steps = [
         writes(a__txt="bad\n"),

@@ -241,6 +241,9 @@ def test_a_run_takes_only_what_it_was_asked_for_and_what_waits_for_nothing(
     assert taken("--label", "ui") == ["A"]
     assert taken("--lane", "web") == ["C"]
     assert taken("--only", "c", "A") == ["A", "C"]
+    assert taken("--only", "c", "--only", "A") == ["A", "C"]
+    short = project.schedule("--dry-r")
+    assert (short.code, "--dry-r" in short.err) == (2, True)
     report = project.schedule("--dry-run", "--only", "a", "b").report
     waits = next(left for left in report["items_skipped"] if left["id"] == "B")
     assert (waits["reason"], waits["clash"]) == ("waits_for_dependency", "A")

@@ -52,6 +52,14 @@ def repository(**more: Any) -> dict[str, Any]:
             id="what an earlier run announced, completed where there is no remote",
         ),
         pytest.param(
+            {"built": [record("a")], "shipped": ["a"],
+             "shipped_repos": [repository(warning="changed in your checkout meanwhile: b")]},
+            ["shipped 1 of 1 item",
+             "branch wave/1: pushed; changed in your checkout meanwhile: b",
+             "look: git -C /r log --stat HEAD..wave/1"],
+            id="shipped while the user worked on",
+        ),
+        pytest.param(
             {"built": [record("a", savedWork="/s/a.patch")], "shipped": None},
             ["verified 1 of 1 item; nothing ships without --git or with mode none",
              "a: verified; its work: /s/a.patch"],
