@@ -103,19 +103,19 @@ class HeldAgainst:
     @property
     def is_final(self) -> bool:
         """True if no further round may run."""
-        return any(change.can_execute_code for change in self.changes)
+        return any(change.holds_back for change in self.changes)
 
 
 def held_against(
     item: ItemRun, changed: Sequence[CheckoutChange], work: Sequence[Change]
 ) -> HeldAgainst:
     """Separate the changes that hold the item back from those that may be the user's own edits. A
-    change holds it back if it can execute code, or if evidence shows that the item made it."""
+    change holds it back if it `holds_back`, or if evidence shows that the item made it."""
     evidence: Mapping[str, str] = {}
     if (context := item.repository) is not None:
         contents, top = item.workspace.contents, context.repository.top
         evidence = shown(changed, top, work, contents, context.folder)
-    held = tuple(one for one in changed if one.can_execute_code or one.name in evidence)
+    held = tuple(one for one in changed if one.holds_back or one.name in evidence)
     return HeldAgainst(held, tuple(one for one in changed if one not in held), evidence)
 
 

@@ -72,7 +72,7 @@ class Dispatched:
         """A sentence about the changes in the checkout that keep the item back; "" for none. An
         agent that only reads has no work that could show a change as its own."""
         try:
-            return attribution(c for c in self.checkout_changes() if c.can_execute_code)
+            return attribution(c for c in self.checkout_changes() if c.holds_back)
         except TidegateError as error:
             return str(error)
 

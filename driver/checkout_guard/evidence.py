@@ -30,7 +30,7 @@ def shown(
     inside = f"{AROUND}{private}/"
     ours = (one for one in changes if one.name.startswith(inside) and len(one.suspects) == 1)
     found = {change.name: "nobody else writes there" for change in ours}
-    plain = [change for change in changes if not change.can_execute_code]
+    plain = [change for change in changes if not change.holds_back]
     if not plain:
         return found
     by_path = {one.path: one for one in work if one.mode != MODE_NESTED}

@@ -66,7 +66,7 @@ def can_execute_code(name: str) -> bool:
     if name.startswith(CONFIG):
         return not _EVERYDAY_CONFIG.fullmatch(name)
     others = (HOOKS, _INFO[0], _INFO[2], _ALTERNATES)
-    return name in others or name.startswith((STATE, AROUND, _REPLACED))
+    return name in others or name.startswith((AROUND, _REPLACED))
 
 
 @dataclass(frozen=True, slots=True)

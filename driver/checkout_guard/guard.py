@@ -28,6 +28,7 @@ from driver.domain.ownership import OwnedPath, covers
 # Runs the work of all items, so it is guarded like an item.
 TOGETHER = "tests of all items together"
 _MAX_NAMED = 10
+_CHECKOUT = "your checkout"
 _ELSEWHERE = {AROUND: "the environment of all tests", STATE: "the journal of this run"}
 _STREAMS = (1, 2)  # often sent into a file of the checkout: `... 2> wave.log`
 
@@ -35,8 +36,8 @@ _STREAMS = (1, 2)  # often sent into a file of the checkout: `... 2> wave.log`
 @dataclass(frozen=True, slots=True)
 class CheckoutChange:
     """A change of the part `name` of the user's checkout. `suspects` are the items that were active
-    during the change; `blamed` are those that it keeps back, if it can execute code, else those
-    that may have made it: `evidence` then decides."""
+    during the change; `blamed` are those that it keeps back, if it `holds_back`, else those that
+    may have made it: `evidence` then decides."""
 
     name: str
     suspects: tuple[str, ...]
@@ -46,6 +47,12 @@ class CheckoutChange:
     def can_execute_code(self) -> bool:
         """True if the change can make a program run later, or change what git shows."""
         return can_execute_code(self.name)
+
+    @property
+    def holds_back(self) -> bool:
+        """True if it keeps the blamed items back without further evidence: it can execute code, or
+        it is in the journal, where only the run writes."""
+        return self.can_execute_code or self.name.startswith(STATE)
 
 
 @dataclass(slots=True)
@@ -144,7 +151,8 @@ class CheckoutGuard:
         changed before is attributed to no item again, because the user may be editing it. Nor is a
         tag, because editors fetch tags in the background, nor a new Python module, because the work
         that imports it is found by its text, nor a setting of a checker in the home, because tests
-        run with the settings as they were.
+        run with the settings as they were. Nor is an entry of the journal among several active
+        items, because the run puts it back.
         """
         suspects = tuple(sorted(self._at_work))
         if can_execute_code(name):
@@ -199,10 +207,9 @@ def attribution(changes: Iterable[CheckoutChange]) -> str:
         return ""
     blamed = {item for change in found for item in change.blamed}
     alone = "only this item was" if len(blamed) == 1 else "this item was"
-    what = "the user's own checkout"
-    for start, where in _ELSEWHERE.items():
-        if all(change.name.startswith(start) for change in found):
-            what = where
+    places = {_place(change) for change in found}
+    what = places.pop() if len(places) == 1 else _CHECKOUT
+    what = "the user's own checkout" if what == _CHECKOUT else what
     return f"{what} changed while {alone} at work: {names_of(found)}"
 
 
@@ -213,4 +220,16 @@ def warning(changes: Iterable[CheckoutChange]) -> str | None:
         return None
     suspects = sorted({item for change in found for item in change.suspects})
     at_work = f" (at work: {', '.join(suspects)})" if suspects else ""
-    return f"changed in your checkout meanwhile{at_work}: {names_of(found)}"
+    of_place = dict[str, list[CheckoutChange]]()
+    for change in found:
+        where = _place(change) if change.name.startswith(STATE) else _CHECKOUT
+        of_place.setdefault(where, []).append(change)
+    return "; ".join(
+        f"changed in {where} meanwhile{at_work}: {names_of(parts)}"
+        for where, parts in of_place.items()
+    )
+
+
+def _place(change: CheckoutChange) -> str:
+    starts = (where for start, where in _ELSEWHERE.items() if change.name.startswith(start))
+    return next(starts, _CHECKOUT)

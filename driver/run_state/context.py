@@ -215,7 +215,7 @@ class ItemRun:
             return
 
         def changes() -> tuple[CheckoutChange, ...]:
-            if entry := self.wave.recorder.altered_entry(self.key):
+            if entry := self.wave.recorder.restored_entry(self.key):
                 guard.report(f"{STATE}{entry.parent.name}/{entry.name}")
             return guard.changes_of(self.slug)
 

@@ -29,7 +29,7 @@ from state_store.database.store import Change, Transaction
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
-from state_store.documents.files import StagedFile
+from state_store.documents.files import StagedFile, write_bytes_atomic
 
 Result = TypeVar("Result")
 
@@ -212,15 +212,18 @@ class Recorder:
         except TidegateError as error:
             self._report(str(error))
 
-    def altered_entry(self, key: ItemKey) -> Path | None:
-        """The item's entry in the journal, if it is no longer what was written last and this run
-        still holds the item; asked between writes."""
+    def restored_entry(self, key: ItemKey) -> Path | None:
+        """Put the item's entry in the journal back if it is no longer what was written last, and
+        this run still holds the item; its path if so. Asked between writes."""
         written = self._of(key).written
         try:
             same = written is None or written.path.read_bytes() == written.body
         except OSError:
             same = False
-        return None if same or written is None or not self.still_ours(key) else written.path
+        if same or written is None or not self.still_ours(key):
+            return None
+        self._tried(key, partial(write_bytes_atomic, written.path, written.body))
+        return written.path
 
     def ended(self, abort_reason: str | None) -> None:
         """The wave is over, and its report is about to be given."""
