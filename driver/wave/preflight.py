@@ -217,29 +217,34 @@ def _check_links(
     survey: RepositoryInfo,
 ) -> None:
     problems = [
-        f"item {item.slug!r}: {path.path} is reached through a link that leaves the repository"
+        f"item {item.slug!r}: {path.path} {why}"
         for item, home, paths in zip(items, homes, owned, strict=True)
         for path in paths
-        if leaves_tree(home.top or home.folder, path.path)
-    ]
-    problems += [
-        f"item {item.slug!r}: {path.path} is, or is reached through, a symbolic link to {real}:"
-        " own that path"
-        for item, home, paths in zip(items, homes, owned, strict=True)
-        for path in paths
-        if (real := linked_path(home.top or home.folder, path)) and not covers(paths, real)
-    ]
-    problems += [
-        f"item {item.slug!r}: {path.path} belongs to {nested}, a repository of its own (a"
-        " submodule?): make it an item of that repository"
-        for item, home, paths in zip(items, homes, owned, strict=True)
-        for path in paths
-        if home.top and (nested := nested_repository(home.top, path.path))
-        # An item may move a submodule to another commit.
-        if path.is_dir or survey.committed_as(home.top, path.path)[0] != MODE_NESTED
+        if (why := _problem_on_disk(path, paths, home, survey))
     ]
     if problems:
         raise PreflightError("invalid_file_paths", problems)
+
+
+def _problem_on_disk(
+    path: OwnedPath, paths: tuple[OwnedPath, ...], home: Home, survey: RepositoryInfo
+) -> str:
+    """The reason why nobody can own `path`, one of an item's `paths`, as it is on disk; "" for
+    none."""
+    top = home.top or home.folder
+    if leaves_tree(top, path.path):
+        return "is reached through a link that leaves the repository"
+    if (real := linked_path(top, path)) is not None:
+        words = "is, or is reached through, a symbolic link to"
+        return "" if covers(paths, real) else f"{words} {real}: own that path"
+    if home.top is None or not (nested := nested_repository(home.top, path.path)):
+        return ""
+    if not path.is_dir and survey.committed_as(home.top, path.path)[0] == MODE_NESTED:
+        return ""  # an item may move a submodule to another commit
+    return (
+        f"belongs to {nested}, a repository of its own (a submodule?): make it an item of that"
+        " repository"
+    )
 
 
 def _check_overlap(items: Sequence[WorkItem], homes: Sequence[Home]) -> None:

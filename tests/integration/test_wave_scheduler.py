@@ -294,6 +294,7 @@ def test_an_item_that_owns_a_path_through_a_link_is_left_out_with_the_real_path(
     (project.top / "src").mkdir()
     (project.top / "src" / "core.txt").write_text("x\n", encoding="utf-8")
     (project.top / "alias").symlink_to("src")
+    (project.top / "here").symlink_to(".")
     (project.top / "CLAUDE.md").symlink_to("src/core.txt")
     project.git("add", ".")
     project.git("commit", "-qm", "links")
@@ -302,11 +303,14 @@ def test_an_item_that_owns_a_path_through_a_link_is_left_out_with_the_real_path(
         item("b", priority="P1", ownsFiles=["CLAUDE.md"]),
         item("c", ownsFiles=["CLAUDE.md", "src/core.txt"]),
         item("d"),
+        item("e", ownsFiles=["here/src/core.txt"]),
     )
     dry = project.schedule("--dry-run")
     assert sorted(dry.report["items_selected"]) == ["C", "D"]
-    assert reasons(dry.report) == {"A": "invalid_file_paths", "B": "invalid_file_paths"}
-    assert all("src/core.txt" in one["detail"] for one in dry.report["items_skipped"])
+    assert reasons(dry.report) == dict.fromkeys("ABE", "invalid_file_paths")
+    details = [one["detail"] for one in dry.report["items_skipped"]]
+    assert all("symbolic link to src/core.txt: own that path" in detail for detail in details)
+    assert not any("submodule" in detail for detail in details)
 
 
 def test_items_of_other_repositories_ship_there_beside_those_of_this_one(
