@@ -6,15 +6,13 @@ Never writes. A missing or broken file gives an empty result.
 from __future__ import annotations
 
 import re
-import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from state_store.documents import heartbeats
 from state_store.documents.errors import InputError
 from state_store.documents.files import read_json, read_text
 
-_MAX_AHEAD_S = 120.0  # a later stamp comes from a wrong clock, so it is not fresh
 _LEDGER = ("ts", "agent_type", "model", "duration_sec", "tokens_in", "tokens_out")
 _LEDGER_COLUMNS = (*_LEDGER, "verdict", "phase", "wave")
 _NUMBERS = ("duration_sec", "tokens_in", "tokens_out", "wave")
@@ -39,26 +37,19 @@ class ReadAPI:
         return found if isinstance(found, dict) else {}
 
     def is_orchestrator_status_fresh(self, threshold_s: float = 300) -> bool:
-        """True if the status was written within the last `threshold_s` seconds."""
-        stamp = self.read_orchestrator_status().get("updated_at")
-        try:
-            at = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
-        except ValueError:
-            return False
-        if at is None:
-            return False
-        return _is_fresh((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), threshold_s)
+        """True if the status is less than `threshold_s` seconds old."""
+        path = self.state_dir / "orchestrator-status.json"
+        return not heartbeats.status_staleness(path, threshold_s)[0]
 
-    def check_heartbeat_fresh(self, name: str, threshold_s: float = 200) -> bool:
-        """True if the first line of `heartbeats/<name>` is a time within the last `threshold_s`
-        seconds."""
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+    def check_heartbeat_fresh(self, heartbeat_filename: str, threshold_s: float = 200) -> bool:
+        """True if the first line of a heartbeat is a time less than `threshold_s` seconds ago.
+
+        The file is in the state folder, as `.watchdog-heartbeat` is, else in `heartbeats`.
+        """
+        if not heartbeats.is_name(heartbeat_filename):
             return False
-        try:
-            lines = read_text(self.state_dir / "heartbeats" / name, 2**16).splitlines()
-            return _is_fresh(float(lines[0]), threshold_s)
-        except (InputError, IndexError, ValueError):
-            return False
+        path = heartbeats.path_of(self.state_dir, heartbeat_filename)
+        return not heartbeats.heartbeat_staleness(path, threshold_s)[0]
 
     def read_ledger_rows(self) -> list[dict[str, Any]]:
         """The rows of ledger/OUTCOMES-LEDGER.md by column. An invalid number is None."""
@@ -80,10 +71,6 @@ class ReadAPI:
             return read_json(self.state_dir / name)
         except InputError:
             return None
-
-
-def _is_fresh(at: float, threshold_s: float) -> bool:
-    return -_MAX_AHEAD_S <= time.time() - at <= threshold_s
 
 
 def _number(text: str | None) -> int | float | None:

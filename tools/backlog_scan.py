@@ -1,17 +1,18 @@
-"""Finds open items that own nothing, name missing files, or overlap. Advice only.
+"""Finds items to do that own nothing, name missing files, or overlap. Advice only.
 
 The caller supplies the engine's rules for overlaps. The scheduler decides which items it refuses.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from state_store.documents.errors import InputError
-from state_store.documents.files import read_text
-from state_store.documents.item_status import is_finished
+from state_store.documents.files import MissingFileError, read_text
+from state_store.documents.item_status import TODO
 from state_store.tracker.file import read_tracker_file
 
 Item = Mapping[str, Any]
@@ -19,31 +20,34 @@ Item = Mapping[str, Any]
 Overlaps = Callable[[Sequence[Item]], Iterable[tuple[int, int, str]]]
 
 MISSING, STALE, OVERLAP = "missing_ownership", "stale_reference", "ownership_overlap"
-_VERDICT = 6
+AVAILABLE, UNAVAILABLE = "AVAILABLE", "DATA-UNAVAILABLE"
+_VERDICT, _PHASE = 6, 7
 
 
 def scan(tracker: Path, work_dir: Path, ledger: Path | None, overlaps: Overlaps) -> dict[str, Any]:
-    """Keys success, items (those with flags: id, title, flags of type and detail), ledger_stats,
-    summary; with success False also error."""
+    """Keys success, items (all to do: id, title, flags of type and detail), ledger_stats, summary;
+    with success False also error."""
     try:
         entries = read_tracker_file(tracker).entries
     except InputError as error:
-        empty = {"items": [], "ledger_stats": {}, "summary": "the tracker could not be read"}
-        return {"success": False, "error": str(error), **empty}
-    todo = [item for item in entries if not is_finished(item)]
+        empty = {"items": [], "ledger_stats": ledger_stats(None)}
+        summary = "the tracker could not be read"
+        return {"success": False, "error": str(error), **empty, "summary": summary}
+    todo = [item for item in entries if item.get("status") == TODO]
     flags = [_flags(item, work_dir) for item in todo]
     for later, earlier, what in overlaps(todo):
-        names = map(todo[earlier].get, ("id", "slug", "title"))
-        other = next(filter(None, names), "an item without a name")
-        flags[later].append({"type": OVERLAP, "detail": f"{what}: {other} too"})
-    flagged = [
+        for own, other in ((later, earlier), (earlier, later)):
+            names = map(todo[other].get, ("id", "slug", "title"))
+            named = next(filter(None, names), "an item without a name")
+            flags[own].append({"type": OVERLAP, "detail": f"{what}: {named} too"})
+    items = [
         {"id": item.get("id"), "title": item.get("title"), "flags": found}
         for item, found in zip(todo, flags, strict=True)
-        if found
     ]
-    summary = f"{len(todo)} open items, {len(flagged)} of them with flags"
-    stats = ledger_stats(ledger) if ledger else {}
-    return {"success": True, "items": flagged, "ledger_stats": stats, "summary": summary}
+    summary = f"{len(todo)} items to do, {sum(map(bool, flags))} of them with flags"
+    return {
+        "success": True, "items": items, "ledger_stats": ledger_stats(ledger), "summary": summary,
+    }  # fmt: skip
 
 
 def _flags(item: Item, work_dir: Path) -> list[dict[str, str]]:
@@ -59,15 +63,27 @@ def _flags(item: Item, work_dir: Path) -> list[dict[str, str]]:
     ]
 
 
-def ledger_stats(ledger: Path) -> dict[str, int]:
-    """Counts the rows of a ledger, in total and by verdict. Empty if it cannot be read."""
+def ledger_stats(ledger: Path | None) -> dict[str, Any]:
+    """Counts the rows of a ledger: in total, failed, repairs and by verdict. `data` tells if it
+    could be read; if not, `note`, `reason` or `error` tells why."""
+    if ledger is None:
+        return {"data": UNAVAILABLE, "note": "no ledger was named"}
     try:
         lines = read_text(ledger).splitlines()
-    except InputError:
-        return {}
-    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
-    rows = [row for row in rows if len(row) > _VERDICT and row[0][:1].isdigit()]
-    stats = {"rows": len(rows)}
-    for row in rows:
-        stats[row[_VERDICT]] = stats.get(row[_VERDICT], 0) + 1
-    return stats
+    except MissingFileError as error:
+        return {"data": UNAVAILABLE, "reason": str(error)}
+    except InputError as error:
+        return {"data": UNAVAILABLE, "error": str(error)}
+    cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+    rows = [row for row in cells if len(row) > _VERDICT and row[0][:1].isdigit()]
+    failed = sum(row[_VERDICT] == "FAILED" for row in rows)
+    repairs = sum(row[_PHASE : _PHASE + 1] == ["repair"] for row in rows)
+    return {
+        "data": AVAILABLE,
+        "total_entries": len(rows),
+        "failed_count": failed,
+        "repair_count": repairs,
+        "retry_rate": round(repairs / len(rows), 3) if rows else 0.0,
+        "rows": len(rows),
+        **Counter(row[_VERDICT] for row in rows),
+    }

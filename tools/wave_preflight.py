@@ -19,18 +19,31 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAIN_BRANCHES = frozenset({"main", "master"})
-HEARTBEAT_S, STATUS_S, AHEAD_S = 200, 300, 120
+HEARTBEAT_S, STATUS_S = 200, 300
 NOT_READY = 1
+NAMES = {
+    "git_repo": "Git repository",
+    "feature_branch": "Feature branch (not main/master)",
+    "clean_tree": "Working tree clean",
+    "halt": "No .HALT sentinel",
+    "phase_drift": "STATE.md phase consistent with orchestrator-status.json (warning-level)",
+    "signs_of_life": "Heartbeats and orchestrator status fresh",
+    "tracker": "state/tracker.json parses as JSON",
+    "secret_scan": "secret_scan importable",
+}
 
 
 def run_checks(
-    root: str | Path, state_dir: str | Path | None = None, config: Mapping[str, Any] | None = None
+    root_dir: str | Path | None = None,
+    state_dir: str | Path | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """{ready, checks: [{name, ok, detail}]}. A warning is ok; its detail begins with `warning`."""
-    top = Path(root)
+    """{ready, checks: [{id, name, ok, detail}]} of a project, by default the current folder."""
+    top = Path.cwd() if root_dir is None else Path(root_dir)
     folder = resolve_state_dir(top, config) if state_dir is None else Path(state_dir)
     checks = [
-        {"name": name, "ok": ok, "detail": detail} for name, ok, detail in _looks(top, folder)
+        {"id": check, "name": NAMES[check], "ok": ok, "detail": detail}
+        for check, ok, detail in _looks(top, folder)
     ]
     return {"ready": all(check["ok"] for check in checks), "checks": checks}
 
@@ -44,30 +57,27 @@ def _looks(top: Path, folder: Path) -> Iterator[tuple[str, bool, str]]:
     detail = branch or "no branch is checked out"
     on_main = f"{detail}: work on a branch of its own" if branch in MAIN_BRANCHES else detail
     yield "feature_branch", branch is not None and branch not in MAIN_BRANCHES, on_main
-    clean = is_working_tree_clean(top) if inside else (False, "no repository")
-    yield "clean_tree", *clean
+    clean, changed = is_working_tree_clean(top) if inside else (False, "no repository")
+    yield "clean_tree", clean, changed or "clean"
     halted = get_halt_info(folder)
     yield "halt", halted is None, f"halted: {halted['reason']}" if halted else "not halted"
     written = parse_state_md_phase(folder / "STATE.md") or parse_state_md_phase(top / "STATE.md")
     phase = parse_orchestrator_status_phase(folder / "orchestrator-status.json")
-    drift = f"phase {written or phase}" if written or phase else "no file names a phase"
-    if written and phase and written != phase:
-        drift = f"warning: STATE.md says {written}, the orchestrator {phase}"
-    yield "phase_drift", True, drift
-    yield "watchdog_heartbeat", *_heartbeat(folder / ".watchdog-heartbeat", HEARTBEAT_S)
-    status = folder / "orchestrator-status.json"
-    yield "orchestrator_status", *check_orchestrator_status_freshness(status, STATUS_S)
+    drift = " [WARN: drift detected]" if written and phase and written != phase else ""
+    told = f"STATE.md={written or 'none'} status.json={phase or 'none'}{drift}"
+    yield "phase_drift", True, told
+    yield "signs_of_life", *_signs_of_life(folder)
     yield "tracker", *_tracker(folder / "tracker.json")
-    importable = can_import_secret_scan()
-    yield "secret_scan", importable, "importable" if importable else "cannot be imported"
+    importable, why_not = can_import_secret_scan()
+    yield "secret_scan", importable, why_not or "importable"
 
 
-def load_config(root_dir: str | Path) -> dict[str, Any]:
+def load_config(root_dir: str | Path | None = None) -> dict[str, Any]:
     """`aesop.config.json` of a project; {} if there is none. Raises InputError."""
     from state_store.documents.errors import InputError
     from state_store.documents.files import MissingFileError, read_json
 
-    path = Path(root_dir) / "aesop.config.json"
+    path = Path(root_dir or ".") / "aesop.config.json"
     try:
         found = read_json(path)
     except MissingFileError:
@@ -77,85 +87,90 @@ def load_config(root_dir: str | Path) -> dict[str, Any]:
     return found
 
 
-def resolve_state_dir(root_dir: str | Path, config: Mapping[str, Any] | None = None) -> Path:
+def resolve_state_dir(
+    root_dir: str | Path | None = None, config: Mapping[str, Any] | None = None
+) -> Path:
     """The state folder of a run in `root_dir`, or of `config`."""
     from tools.settings import load as settings
 
-    root = Path(root_dir).absolute()
+    root = Path(root_dir or ".").absolute()
     if config is not None:
         return settings.place_state_dir(config.get("state_root"), cwd=root)
     return settings.resolve_state_dir(project=root, cwd=root)
 
 
-def parse_state_md_phase(path: str | Path) -> str | None:
+def parse_state_md_phase(state_md_path: str | Path) -> str | None:
     """The phase in the heading of a STATE.md; None if missing or unreadable."""
     from state_store.documents.errors import InputError
     from state_store.views.phase import read_git_phase
 
     try:
-        return read_git_phase(path)
+        return read_git_phase(state_md_path)
     except InputError:
         return None
 
 
-def parse_orchestrator_status_phase(path: str | Path) -> str | None:
+def parse_orchestrator_status_phase(status_json_path: str | Path) -> str | None:
     """The phase in an orchestrator-status.json; None if missing or unreadable."""
-    phase = _object(Path(path)).get("phase")
+    phase = _object(Path(status_json_path)).get("phase")
     return phase if isinstance(phase, str) and phase else None
 
 
-def check_orchestrator_status_freshness(path: str | Path, s: float = STATUS_S) -> tuple[bool, str]:
-    """Returns True if the status is at most `s` seconds old, or missing."""
-    from datetime import UTC, datetime
+def check_orchestrator_status_freshness(
+    status_json_path: str | Path, threshold_s: float
+) -> tuple[bool, int, str | None]:
+    """(is stale, age in whole seconds, reason or None). A missing status is stale."""
+    from state_store.documents.heartbeats import status_staleness
 
-    if not Path(path).exists():
-        return True, "there is none"
-    try:
-        at = datetime.fromisoformat(str(_object(Path(path)).get("updated_at")))
-    except ValueError:
-        return False, "it says no time"
-    return _aged((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), s)
+    return status_staleness(Path(status_json_path), threshold_s)
 
 
-def is_git_repo(root: str | Path) -> bool:
+def is_git_repo(root_dir: str | Path) -> bool:
     """Returns True for a folder in a checkout."""
     from driver.git.private_git import toplevel_of
     from tools.settings.load import process_environment
 
-    return toplevel_of(Path(root), process_environment()) is not None
+    return toplevel_of(Path(root_dir), process_environment()) is not None
 
 
-def get_current_branch(root: str | Path) -> str | None:
+def get_current_branch(root_dir: str | Path) -> str | None:
     """The checked out branch; None on a detached HEAD or outside a repository."""
-    done = _git(root, "symbolic-ref", "-q", "--short", "HEAD")
+    done = _git(root_dir, "symbolic-ref", "-q", "--short", "HEAD")
     return done.strip() or None if done is not None else None
 
 
-def is_working_tree_clean(root: str | Path) -> tuple[bool, str]:
-    """Returns True if no tracked file differs from the last commit."""
-    status = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+def is_working_tree_clean(root_dir: str | Path) -> tuple[bool, str | None]:
+    """(True, None) if no tracked file differs from the last commit, else (False, reason)."""
+    status = _git(root_dir, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
     if status is None:
         return False, "git status failed"
     changed = [entry[3:] for entry in status.split("\0") if entry[3:]]
+    if not changed:
+        return True, None
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-    return not changed, f"changed: {', '.join(changed[:3])}{more}" if changed else "clean"
+    return False, f"changed: {', '.join(changed[:3])}{more}"
 
 
-def can_import_secret_scan() -> bool:
-    """Returns True if the secret scan can be imported."""
-    from importlib.util import find_spec
+def can_import_secret_scan() -> tuple[bool, str | None]:
+    """(True, None) if the secret scan can be imported, else (False, reason)."""
+    from importlib import import_module
 
-    return find_spec("tools.secret_scan") is not None
+    try:
+        import_module("tools.secret_scan")
+    except Exception as error:  # noqa: BLE001 - whatever a broken module raises
+        return False, f"it cannot be imported: {error!r}"
+    return True, None
 
 
 def scan_backlog_items(
-    tracker: str | Path, work_dir: str | Path, ledger: str | Path | None = None
+    tracker_path: str | Path, work_dir: str | Path, ledger_path: str | Path | None = None
 ) -> dict[str, Any]:
-    """{success, items: [{id, title, flags: [{type, detail}]}], ledger_stats, summary} of the open
-    items with flags: missing_ownership, stale_reference or ownership_overlap."""
+    """{success, items: [{id, title, flags: [{type, detail}]}], ledger_stats, summary} of the items
+    with the status `todo`. Flags: missing_ownership, stale_reference, ownership_overlap."""
     from tools.backlog_scan import scan
 
-    return scan(Path(tracker), Path(work_dir), Path(ledger) if ledger else None, _overlaps)
+    ledger = Path(ledger_path) if ledger_path else None
+    return scan(Path(tracker_path), Path(work_dir), ledger, _overlaps)
 
 
 def _overlaps(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:
@@ -207,10 +222,12 @@ def _check(args: argparse.Namespace) -> int:
     from tools.program import show
 
     found = run_checks(args.root, args.state_root)
-    lines = [
-        f"{'ok  ' if c['ok'] else 'FAIL'}  {c['name']}  {c['detail']}" for c in found["checks"]
-    ]
-    lines.append("ready" if found["ready"] else "not ready")
+    lines = ["wave_preflight: is the project ready for a wave?"]
+    for number, check in enumerate(found["checks"], start=1):
+        lines.append(f"{number}. {check['name']}: {'PASS' if check['ok'] else 'FAIL'}")
+        lines.append(f"   {check['detail']}")
+    failed = [check["id"] for check in found["checks"] if not check["ok"]]
+    lines.append(f"FAIL: not ready: {', '.join(failed)}" if failed else "PASS: ready")
     show(found, map(safe_line, lines), as_json=args.json)
     return 0 if found["ready"] else NOT_READY
 
@@ -227,24 +244,23 @@ def _advise(args: argparse.Namespace) -> int:
     return 0
 
 
-def _heartbeat(path: Path, s: float) -> tuple[bool, str]:
-    from state_store.documents.errors import InputError
-    from state_store.documents.files import read_text
+def _signs_of_life(folder: Path) -> tuple[bool, str]:
+    """Fails for a stale sign of life. Nobody has to give one: without it, nobody drives."""
+    from state_store.documents.heartbeats import heartbeat_staleness, status_staleness
 
-    if not path.exists():
-        return True, "there is no watchdog"
-    try:
-        at = float(read_text(path, 2**16).splitlines()[0])
-    except (InputError, IndexError, ValueError):
-        return False, f"{path} says no time"
-    return _aged(at, s)
-
-
-def _aged(at: float, s: float) -> tuple[bool, str]:
-    import time
-
-    age = time.time() - at
-    return -AHEAD_S <= age <= s, f"{age:.0f} seconds old"
+    signs = (
+        ("heartbeat", folder / ".watchdog-heartbeat", heartbeat_staleness, HEARTBEAT_S),
+        ("status", folder / "orchestrator-status.json", status_staleness, STATUS_S),
+    )
+    stale, told = False, []
+    for name, path, look, threshold_s in signs:
+        if not path.exists():
+            told.append(f"no {name}")
+            continue
+        is_stale, age, why = look(path, threshold_s)
+        stale = stale or is_stale
+        told.append(f"{name}: {why or f'{age} seconds old'}")
+    return not stale, ", ".join(told)
 
 
 def _tracker(path: Path) -> tuple[bool, str]:

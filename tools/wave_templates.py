@@ -14,86 +14,109 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-PRESETS = Path(__file__).resolve().parent / "wave_presets"
+PRESETS_DIR = Path(__file__).resolve().parent / "wave_presets"
 PROJECT_NAME, BASE_DIR = "{project_name}", "{base_dir}"
+ALL = "all"
+FAILED = 1
 
 
 def preset_names() -> tuple[str, ...]:
     """Returns the names of the presets."""
-    return tuple(sorted(path.stem for path in PRESETS.glob("*.json")))
+    return tuple(sorted(path.stem for path in PRESETS_DIR.glob("*.json")))
 
 
-def load_preset(name: str) -> dict[str, Any]:
-    """Returns a preset with its placeholders. Raises InputError for an unknown name."""
-    from state_store.documents.errors import InputError
+def load_preset(preset_name: str) -> dict[str, Any]:
+    """Returns a preset with its placeholders. Raises NoSuchFile for an unknown name."""
+    from state_store.documents.errors import NoSuchFile
     from state_store.documents.files import read_json
 
-    if name not in preset_names():
-        raise InputError(f"there is no preset {name!r}; there is {', '.join(preset_names())}")
-    found: dict[str, Any] = read_json(PRESETS / f"{name}.json")
+    known = preset_names()
+    if preset_name not in known:
+        raise NoSuchFile(f"there is no preset {preset_name!r}; there is {', '.join(known)}")
+    found: dict[str, Any] = read_json(PRESETS_DIR / f"{preset_name}.json")
     return found
 
 
 def instantiate_template(
     preset: str | Mapping[str, Any], project_name: str, base_dir: str
 ) -> dict[str, Any]:
-    """Returns the manifest of a preset for a project. `base_dir` is a folder in its repository.
+    """Returns the manifest of a preset for a project. `base_dir` is a folder in its repository, or
+    absolute. The result is not checked: a wave does that, and `validate_manifest`.
 
-    Raises InputError for an invalid project name, folder or manifest.
+    Raises InvalidValue for an invalid project name or folder.
     """
     import re
 
-    from driver.domain.ownership import OwnershipError, parse_owned
-    from state_store.documents.errors import InputError
-
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", project_name):
-        raise InputError(f"project name {project_name!r}: use letters, digits, '.', '_' and '-'")
-    try:
-        parse_owned(f"{base_dir}/x")
-    except OwnershipError as error:
-        raise InputError(f"base folder {base_dir!r}: {error.reason}") from error
+    _check_project(project_name, base_dir)
     template = load_preset(preset) if isinstance(preset, str) else preset
-    values = {PROJECT_NAME: project_name, BASE_DIR: base_dir.replace("\\", "/").rstrip("/") or "."}
-    made: dict[str, Any] = _filled(template, values)
-    if problems := validate_manifest(made, allow_placeholders=False):
-        raise InputError(problems)
+    made: dict[str, Any] = {
+        key: _filled(value, {PROJECT_NAME: project_name, BASE_DIR: _spelled(base_dir)})
+        for key, value in template.items()
+        if key != "items"
+    }
+    given = template.get("items", [])
+    made["items"] = [_made_item(item, project_name, base_dir) for item in given]
+    plain = re.sub(r"[^a-z0-9._-]|\.\.", "-", project_name.lower())
+    made.setdefault("wave_id", f"wave-{plain}"[:100])
+    made.setdefault("wave_description", f"the first items of {project_name}")
     return made
 
 
 def validate_manifest(
-    m: object, allow_placeholders: bool = True, require_testcmd: bool = True
+    manifest: object, allow_placeholders: bool = True, require_testcmd: bool = True
+) -> None:
+    """Raises InvalidValue with every reason why a manifest cannot be run."""
+    from state_store.documents.errors import InvalidValue
+
+    if problems := manifest_problems(manifest, allow_placeholders, require_testcmd):
+        raise InvalidValue(problems)
+
+
+def manifest_problems(
+    manifest: object, allow_placeholders: bool = True, require_testcmd: bool = True
 ) -> list[str]:
     """Returns a sentence for each reason why a manifest cannot be run."""
     import json
 
+    from driver.domain.item_fields import is_absolute
     from driver.domain.ownership import find_conflicts, parse_owned
     from driver.domain.work_item import ManifestError, parse_manifest
 
-    text = "" if allow_placeholders else json.dumps(m)
+    text = "" if allow_placeholders else json.dumps(manifest)
     problems = [
-        f"{name} must be replaced by a value" for name in (PROJECT_NAME, BASE_DIR) if name in text
+        f"the placeholder {name} must be replaced by a value"
+        for name in (PROJECT_NAME, BASE_DIR)
+        if name in text
     ]
-    document = m
-    if not require_testcmd and isinstance(m, dict) and isinstance(m.get("items"), list):
-        tested = [{"testCmd": "true", **i} if isinstance(i, dict) else i for i in m["items"]]
-        document = {**m, "items": tested}
+    document = manifest
+    listed = manifest.get("items") if isinstance(manifest, dict) else None
+    if not require_testcmd and isinstance(manifest, dict) and isinstance(listed, list):
+        tested = [{"testCmd": "true", **i} if isinstance(i, dict) else i for i in listed]
+        document = {**manifest, "items": tested}
     try:
         items = parse_manifest(document, new_wave_id=lambda: "wave").items
     except ManifestError as error:
         return [*problems, *error.problems]
-    owners = [
-        (item.slug, item.repo, tuple(parse_owned(e, item.work_dir) for e in item.owns_files))
-        for item in items
-    ]
-    return [*problems, *(conflict.describe() for conflict in find_conflicts(owners))]
+    owners = []
+    for item in items:
+        # Files below different absolute folders are compared when the wave looks at the disk.
+        apart = is_absolute(item.work_dir)
+        folder = "." if apart else item.work_dir
+        paths = tuple(parse_owned(entry, folder) for entry in item.owns_files)
+        owners.append((item.slug, item.work_dir if apart else item.repo, paths))
+    overlaps = (f"overlap: {conflict.describe()}" for conflict in find_conflicts(owners))
+    return [*problems, *overlaps]
 
 
-def validate_presets() -> dict[str, list[str]]:
-    """Returns the problems of each preset, by name."""
-    return {name: validate_manifest(load_preset(name)) for name in preset_names()}
+def validate_presets(
+    preset_names: Iterable[str], output_json: bool = False
+) -> tuple[bool, list[str]]:
+    """(True if all presets are valid, every problem). Prints a line for each on stderr, or one JSON
+    document."""
+    return _report({name: _preset_problems(name) for name in preset_names}, as_json=output_json)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -102,7 +125,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="wave_templates.py", description="Manifests to begin with.")
     actions = parser.add_subparsers(dest="action", required=True)
     check = actions.add_parser("validate", help="check the presets, or one, or a manifest")
-    check.add_argument("--template", metavar="NAME", help="a preset or a JSON file (default: all)")
+    told = f"{', '.join(preset_names())}, {ALL} (the default), or a JSON file"
+    check.add_argument("--template", metavar="NAME", default=ALL, help=told)
     check.add_shared("--json")
     make = actions.add_parser("instantiate", help="print the manifest of a preset")
     make.add_argument("preset", metavar="PRESET", help=", ".join(preset_names()))
@@ -113,31 +137,66 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program. Returns exit code 1 if a checked manifest is invalid."""
+    """The program. Returns exit code 1 if a checked manifest is invalid, or after an error."""
     from tools.program import program
 
-    verbs = {"validate": _validate, "instantiate": _make}
-    return program(build_parser(), lambda args: verbs[args.action](args), argv)
+    return program(build_parser(), _run, argv)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from state_store.documents.errors import TidegateError
+
+    try:
+        return _validate(args) if args.action == "validate" else _make(args)
+    except TidegateError as error:
+        sys.stderr.write(f"wave_templates: {error}\n")
+        return FAILED
 
 
 def _validate(args: argparse.Namespace) -> int:
     from state_store.documents.json_document import read_json
-    from tools.program import show
 
-    found = validate_presets()
-    if args.template in found:
-        found = {args.template: found[args.template]}
-    elif args.template:
-        found = {args.template: validate_manifest(read_json(Path(args.template), "template").value)}
-    lines = (f"{name}: {line}" for name, wrong in found.items() for line in wrong or ["ok"])
-    show({"valid": not any(found.values()), "templates": found}, lines, as_json=args.json)
-    return int(any(found.values()))
+    known = preset_names()
+    if args.template in (ALL, *known):
+        names = known if args.template == ALL else (args.template,)
+        valid, _ = validate_presets(names, args.json)
+    else:
+        document = read_json(Path(args.template), "template").value
+        valid, _ = _report({args.template: manifest_problems(document)}, as_json=args.json)
+    return 0 if valid else FAILED
+
+
+def _preset_problems(name: str) -> list[str]:
+    from state_store.documents.errors import NoSuchFile
+
+    try:
+        return manifest_problems(load_preset(name))
+    except NoSuchFile as error:
+        return list(error.problems)
+
+
+def _report(found: Mapping[str, list[str]], *, as_json: bool) -> tuple[bool, list[str]]:
+    import json
+
+    from driver.terminal.safe_text import safe_line
+
+    valid = not any(found.values())
+    if as_json:
+        told = {name: {"valid": not wrong, "errors": wrong} for name, wrong in found.items()}
+        print(json.dumps({"ok": valid, "templates": told}))
+    else:
+        for name, wrong in found.items():
+            print("\u2717" if wrong else "\u2713", safe_line(name), file=sys.stderr)
+            for line in wrong:
+                print(safe_line(f"  {line}"), file=sys.stderr)
+    return valid, [f"{name}: {line}" for name, wrong in found.items() for line in wrong]
 
 
 def _make(args: argparse.Namespace) -> int:
     import json
 
     manifest = instantiate_template(args.preset, args.project_name, args.base_dir)
+    validate_manifest(manifest, allow_placeholders=False)
     text = json.dumps(manifest, indent=2)
     if args.output is None:
         print(text)
@@ -146,6 +205,43 @@ def _make(args: argparse.Namespace) -> int:
 
     write_text_where_named(Path(args.output), f"{text}\n")
     return 0
+
+
+def _check_project(project_name: str, base_dir: str) -> None:
+    from driver.domain.item_fields import is_absolute
+    from driver.domain.ownership import OwnershipError, parse_owned
+    from state_store.documents.errors import InvalidValue
+
+    name = project_name
+    if not name.strip() or name.startswith("-") or not name.isprintable() or len(name) > 100:
+        raise InvalidValue(f"project name {name!r}: use 1 to 100 characters, and no - at its start")
+    if is_absolute(base_dir):
+        return
+    try:
+        parse_owned(f"{base_dir}/x")
+    except OwnershipError as error:
+        raise InvalidValue(f"base folder {base_dir!r}: {error.reason}") from error
+
+
+def _made_item(item: Any, project_name: str, base_dir: str) -> Any:
+    """An item with its values. If it has `{base_dir}` in its files, a folder in the repository goes
+    into the names, because it may not exist yet, as a `workDir` has to."""
+    from driver.domain.item_fields import is_absolute
+
+    values = {PROJECT_NAME: project_name, BASE_DIR: _spelled(base_dir)}
+    if not isinstance(item, dict) or BASE_DIR not in str(item.get("ownsFiles")):
+        return _filled(item, values)
+    inside, folder = values[BASE_DIR], "."
+    if is_absolute(base_dir):
+        inside, folder = folder, inside
+    made: dict[str, Any] = _filled(item, {**values, BASE_DIR: inside})
+    return {**made, "workDir": folder}
+
+
+def _spelled(base_dir: str) -> str:
+    from driver.domain.item_fields import is_absolute
+
+    return base_dir if is_absolute(base_dir) else base_dir.replace("\\", "/").rstrip("/") or "."
 
 
 def _filled(value: Any, values: Mapping[str, str]) -> Any:

@@ -197,10 +197,11 @@ def _is_plain(item: Mapping[str, Any]) -> bool:
 
 def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
     if not isinstance(listed, list | tuple):
-        problems.append('"items" must be a list of items')
+        missing = "is missing: it " if listed is None else ""
+        problems.append(f'"items" {missing}must be a list of items')
         return
     if not listed:
-        problems.append('there are no items in "items"; add one or do not start a wave')
+        problems.append('"items" is empty; add an item or do not start a wave')
     if len(listed) > MAX_ITEMS:
         problems.append(f"there are {len(listed)} items, more than {MAX_ITEMS}; split the wave")
     for number, item in enumerate(islice(listed, MAX_ITEMS), start=1):

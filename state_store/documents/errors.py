@@ -39,6 +39,14 @@ class InputError(TidegateError):
         super().__init__("; ".join(self.problems))
 
 
+class InvalidValue(InputError, ValueError):
+    """A function of the original project got a wrong value; its callers expect a ValueError."""
+
+
+class NoSuchFile(InputError, FileNotFoundError):
+    """A file is missing, where callers of the original project expect a FileNotFoundError."""
+
+
 class CannotRunError(TidegateError):
     """The environment lacks something, such as git, a program, a key or disk space."""
 

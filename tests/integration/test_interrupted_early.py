@@ -61,7 +61,7 @@ def test_an_interrupt_while_modules_load_is_no_traceback(
         ("driver/wave_scheduler.py", "--help"),
         ("tools/doctor.py", "--help"),
         ("tools/state.py", "--help"),
-        ("tools/wave_templates.py", "validate"),
+        ("tools/wave_templates.py", "validate", "--json"),
     ],
     ids=str,
 )

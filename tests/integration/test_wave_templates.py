@@ -15,22 +15,22 @@ from tools import wave_templates
 from tools.wave_templates import (
     instantiate_template,
     load_preset,
+    manifest_problems,
     preset_names,
-    validate_manifest,
     validate_presets,
 )
 
 
 def test_the_presets_of_the_source_are_there_and_sound() -> None:
     assert set(preset_names()) >= {"saas", "data", "library"}
-    assert not any(validate_presets().values())
+    assert validate_presets(preset_names()) == (True, [])
 
 
 @pytest.mark.parametrize("name", preset_names())
 @pytest.mark.parametrize("base", ["src/shop", ".", "src\\shop\\"])
 def test_a_preset_becomes_a_manifest_without_placeholders(name: str, base: str) -> None:
     made = instantiate_template(name, "shop", base)
-    assert validate_manifest(made, allow_placeholders=False) == []
+    assert manifest_problems(made, allow_placeholders=False) == []
     assert "{project_name}" in json.dumps(load_preset(name))
     assert all(item["slug"].startswith("shop-") for item in made["items"])
     folder = base.replace("\\", "/").strip("/")
@@ -60,9 +60,9 @@ def test_the_test_of_a_preset_runs_what_its_item_owns(tmp_path: Path, base: str)
         ("nosuch", "shop", "src"),
         ("../data", "shop", "src"),
         ("data", "", "src"),
-        ("data", "a b", "src"),
+        ("data", " ", "src"),
+        ("data", "a\nb", "src"),
         ("data", "--x", "src"),
-        ("data", "shop", "/etc"),
         ("data", "shop", "../x"),
         ("data", "shop", ".git"),
         ("data", "shop", ""),
@@ -88,32 +88,32 @@ def an_item(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_each_problem_of_a_manifest_is_a_sentence(manifest: Any, part: str) -> None:
-    assert any(part in problem for problem in validate_manifest(manifest))
+    assert any(part in problem for problem in manifest_problems(manifest))
 
 
 def test_placeholders_and_missing_tests_are_allowed_when_asked() -> None:
     without = {"items": [{key: v for key, v in an_item().items() if key != "testCmd"}]}
-    assert validate_manifest(without) != []
-    assert validate_manifest(without, require_testcmd=False) == []
+    assert manifest_problems(without) != []
+    assert manifest_problems(without, require_testcmd=False) == []
     holding = {"items": [an_item(slug="{project_name}")]}
-    assert validate_manifest(holding) == []
-    assert len(validate_manifest(holding, allow_placeholders=False)) == 1
+    assert manifest_problems(holding) == []
+    assert len(manifest_problems(holding, allow_placeholders=False)) == 1
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert wave_templates.main(["validate"]) == 0
-    assert "saas: ok" in capsys.readouterr().out
+    assert "saas" in capsys.readouterr().err
     bad = tmp_path / "bad.json"
     bad.write_text(json.dumps({"items": [an_item(prompt="")]}), encoding="utf-8")
     assert wave_templates.main(["validate", "--template", str(bad), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["valid"] is False
+    assert json.loads(capsys.readouterr().out)["ok"] is False
     assert wave_templates.main(["validate", "--template", "data"]) == 0
     out = tmp_path / "m.json"
     made = ["instantiate", "library", "--project-name", "x", "--base-dir", "src"]
     assert wave_templates.main([*made, "--output", str(out)]) == 0
-    assert validate_manifest(json.loads(out.read_text(encoding="utf-8"))) == []
+    assert manifest_problems(json.loads(out.read_text(encoding="utf-8"))) == []
     capsys.readouterr()
     assert wave_templates.main(made) == 0
     assert json.loads(capsys.readouterr().out)["items"]
-    assert wave_templates.main(["instantiate", "no", "--project-name", "x", "--base-dir", "."]) == 2
+    assert wave_templates.main(["instantiate", "no", "--project-name", "x", "--base-dir", "."]) == 1
     assert "there is no preset 'no'" in capsys.readouterr().err
