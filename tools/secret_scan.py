@@ -12,16 +12,14 @@ from pathlib import Path
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from tools.secrets import search
 from tools.secrets.placeholders import is_placeholder, mask_secret
+from tools.secrets.rules import FATAL_RULES, SOFTENED_BY_PRAGMA
 from tools.secrets.search import (
     GitScanError,
     Match,
     ScanError,
-    has_pragma,
-    is_binary,
     is_env_file,
-    is_large,
-    scan_blob,
     scan_content,
     should_skip_file,
 )
@@ -37,9 +35,12 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 __all__ = [
+    "FATAL_RULES",
+    "SOFTENED_BY_PRAGMA",
     "GitScanError",
     "Match",
     "ScanError",
+    "find_secrets",
     "get_git_blob",
     "get_history_files",
     "get_range_files",
@@ -61,46 +62,80 @@ LARGEST_BYTES = 2**31
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
 
 
-def scan_file(path: str | Path) -> list[Match]:
+def scan_file(filepath: str | Path) -> list[Match]:
     """The secrets in a file. Raises ScanError if it cannot be read."""
-    return scan_blob(str(path), _read(Path(path)))
+    return scan_blob(str(filepath), _read(Path(filepath)))
 
 
-def scan_paths(paths: Iterable[str | Path]) -> list[tuple[str, int, str, str, bool]]:
-    """(path, line, rule, match, is_fatal) of every secret in files and below folders.
+def scan_blob(label: str | Path, content_bytes: bytes) -> list[Match]:
+    """The secrets in a file named `label`. Notes on stderr what callers may take for skipped."""
+    from driver.terminal.safe_text import safe_line
+
+    if search.is_large(content_bytes):
+        note = f"SKIPPED-LARGE {label}: nothing of its {len(content_bytes)} bytes was left out"
+        print(safe_line(note), file=sys.stderr)
+    if search.is_binary(content_bytes):
+        note = f"SKIPPED-BINARY {label}: only rules for the shape of a key were applied"
+        print(safe_line(note), file=sys.stderr)
+    return search.scan_blob(label, content_bytes)
+
+
+def scan_paths(paths: Iterable[str | Path]) -> list[Path]:
+    """The files to scan: the named files, and those below named folders without caches, links and
+    files that git ignores."""
+    return list(_files(paths))
+
+
+def find_secrets(paths: Iterable[str | Path]) -> list[tuple[str, int, str, str, bool]]:
+    """(path, line, rule, match, is_fatal) of every secret in the files of `scan_paths`.
 
     Raises ScanError for the first unreadable file.
     """
     return [(str(file), *match) for file in _files(paths) for match in scan_file(file)]
 
 
-def get_staged_files(repo: str | Path) -> list[str]:
+def get_staged_files(repo_path: str | Path) -> list[str]:
     """Returns the paths that the next commit adds or changes.
 
     Raises GitScanError, like every function here that reads from git.
     """
-    return [held.path for held in _asked(lambda: _shelf(repo).staged())]
+    return [held.path for held in _asked(lambda: _shelf(repo_path).staged())]
 
 
-def get_range_files(repo: str | Path, commits: str) -> list[str]:
+def get_range_files(repo_path: str | Path, commit_range: str) -> list[str]:
     """Returns the paths that differ between the ends of `A..B` and exist at its end."""
-    _check_range(commits)
-    return [held.path for held in _asked(lambda: _shelf(repo).at_tip(commits))]
+    _check_range(commit_range)
+    return [held.path for held in _asked(lambda: _shelf(repo_path).at_tip(commit_range))]
 
 
-def get_history_files(repo: str | Path) -> list[str]:
-    """Returns every path of a file in the history of any ref, sorted."""
-    return sorted({held.path for held in _asked(lambda: _shelf(repo).of_history())})
+def get_history_files(repo_path: str | Path) -> list[tuple[str, str]]:
+    """Returns (path, text) of every content of a file in the history of any ref, by path."""
+    shelf = _shelf(repo_path)
+    held = sorted(_asked(shelf.of_history), key=lambda one: one.path)
+    return [(one.path, search.decoded(data)) for one, data in _contents(shelf, held)]
 
 
-def get_git_blob(repo: str | Path, ref: str) -> bytes:
+def get_git_blob(repo_path: str | Path, ref_path: str) -> bytes:
     """Returns the content of a git object: an id, `:path` (staged) or `commit:path`."""
-    return _asked(lambda: [_shelf(repo).content(ref)])[0]
+    from state_store.documents.errors import TidegateError
+
+    try:
+        return _shelf(repo_path).content(ref_path)
+    except TidegateError as error:
+        raise GitScanError(f"{ref_path} cannot be read: {error}") from error
 
 
-def is_binary_file(path: str | Path) -> bool:
+def has_pragma(filepath: str | Path) -> bool:
+    """True if the file's first lines contain the marker for documented patterns."""
+    try:
+        return search.holds_pragma(search.decoded(_read(Path(filepath))))
+    except ScanError:
+        return False
+
+
+def is_binary_file(filepath: str | Path) -> bool:
     """Returns True if the file is not a text. Raises ScanError if it cannot be read."""
-    return is_binary(_read(Path(path)))
+    return search.is_binary(_read(Path(filepath)))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -119,7 +154,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program. Returns exit code 1 for secrets or an error of git, 2 for an unreadable file."""
+    """The program. Returns exit code 1 for secrets or an error of git, 2 for an unreadable file or
+    history."""
     from tools.program import program
 
     parser = build_parser()
@@ -131,8 +167,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _report_paths(asked.paths) if asked.paths else _report_git(asked)
         except GitScanError as error:
-            print(f"secret_scan: {error}", file=sys.stderr)
-            return FOUND
+            print(f"secret_scan: FATAL: {error}", file=sys.stderr)
+            return UNREADABLE if asked.history else FOUND
 
     return program(parser, run, argv)
 
@@ -148,14 +184,14 @@ def _report_git(asked: argparse.Namespace) -> int:
         _check_range(asked.range)
         held = _asked(lambda: shelf.of_range(asked.range))
         tip = {one.blob for one in _asked(lambda: shelf.at_tip(asked.range))}
-    count = 0
+    shown = _Shown()
     for one, data in _contents(shelf, held):
         found = scan_blob(one.path, data)
         where = one.path
         if found and not asked.staged and one.blob not in tip:
             where = _placed(shelf, one)
-        count += _show_matches(where, data, found)
-    return _summed_up(count, f"{len(held)} contents")
+        shown.show(where, found)
+    return shown.summed_up(f"{len(held)} contents")
 
 
 def _placed(shelf: StoredBlobs, held: StoredBlob) -> str:
@@ -165,50 +201,75 @@ def _placed(shelf: StoredBlobs, held: StoredBlob) -> str:
 
 
 def _report_paths(paths: Sequence[str]) -> int:
-    count = looked_at = 0
+    shown, looked_at = _Shown(), 0
     unreadable = []
     for file in _files(paths):
         try:
-            data = _read(file)
+            found = scan_file(file)
         except ScanError as error:
             unreadable.append(str(error))
             continue
         looked_at += 1
-        count += _show_matches(str(file), data, scan_blob(str(file), data))
+        shown.show(str(file), found)
     for line in unreadable:
         print(f"secret_scan: {line}", file=sys.stderr)
     if unreadable:
         print(f"UNREADABLE: {len(unreadable)} of {looked_at + len(unreadable)} files")
         return UNREADABLE
-    return _summed_up(count, f"{looked_at} files")
+    return shown.summed_up(f"{looked_at} files")
 
 
-def _show_matches(where: str, data: bytes, found: Sequence[Match]) -> int:
-    from driver.terminal.safe_text import safe_line
+class _Shown:
+    """The printed matches: how many block, and how many a pragma allows."""
 
-    if is_large(data):
-        print(safe_line(f"SKIPPED-LARGE {where}: nothing of its {len(data)} bytes was left out"))
-    for match in found:
-        shown = f"HIGH {where}:{match.line} {match.rule} ({mask_secret(match.match)})"
-        print(safe_line(shown))
-    return len(found)
+    def __init__(self) -> None:
+        self.blocking = self.allowed = 0
 
+    def show(self, where: str, found: Sequence[Match]) -> None:
+        """Prints the matches in a file, without their values."""
+        from driver.terminal.safe_text import safe_line
 
-def _summed_up(count: int, looked_at: str) -> int:
-    print(f"FOUND: {count} secret(s)" if count else f"CLEAN: no secret in {looked_at}")
-    return FOUND if count else CLEAN
+        for match in found:
+            word = "HIGH" if match.is_fatal else "ALLOWED-DOC"
+            masked = mask_secret(match.match)
+            print(safe_line(f"{word} {where}:{match.line} {match.rule} ({masked})"))
+        blocking = sum(match.is_fatal for match in found)
+        self.blocking += blocking
+        self.allowed += len(found) - blocking
+
+    def summed_up(self, looked_at: str) -> int:
+        """Prints the last line and returns the exit code."""
+        if self.blocking:
+            print(f"FOUND: {self.blocking} secret(s)")
+            return FOUND
+        allowed = f", {self.allowed} allowed by a pragma" if self.allowed else ""
+        print(f"CLEAN: no secret in {looked_at}{allowed}")
+        return CLEAN
 
 
 def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
-    """Yields the named files, and the files below named folders without caches and links."""
+    """Yields the named files, and the files below named folders without caches, links and files
+    that git ignores, because those cannot be pushed."""
     for path in map(Path, paths):
         if not path.is_dir():
             yield path
             continue
+        ignored = _ignored(path)
         for file in sorted(path.rglob("*")):
             inside = file.relative_to(path).as_posix()
-            if not should_skip_file(inside) and not file.is_symlink() and not file.is_dir():
+            skipped = should_skip_file(inside) or f"{inside}/".startswith(ignored)
+            if not skipped and not file.is_symlink() and not file.is_dir():
                 yield file
+
+
+def _ignored(folder: Path) -> tuple[str, ...]:
+    """The ignored paths in `folder`, each with "/" at its end; none if git cannot tell."""
+    from state_store.documents.errors import TidegateError
+
+    try:
+        return tuple(f"{path.rstrip('/')}/" for path in _shelf(folder).ignored())
+    except TidegateError:
+        return ()
 
 
 def _read(path: Path) -> bytes:

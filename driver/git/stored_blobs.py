@@ -59,6 +59,13 @@ class StoredBlobs:
         `commit:path`."""
         return self._git("cat-file", "blob", ref)
 
+    def ignored(self) -> tuple[str, ...]:
+        """The ignored files and folders (with "/" at their end) below `folder`, relative to it; ()
+        if `folder` itself is ignored."""
+        asked = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+        found = tuple(records(self._git(*asked)))
+        return () if "./" in found else found
+
     def contents(self, held: Iterable[StoredBlob]) -> Iterator[tuple[StoredBlob, bytes]]:
         """Yields each content with its bytes, read in batches."""
         wanted = list(held)

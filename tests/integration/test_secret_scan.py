@@ -63,7 +63,8 @@ def test_a_range_is_scanned_with_what_a_later_commit_took_away(repo: Checkout) -
     assert scan(repo, "--range", "HEAD..HEAD")[0] == 0
     assert scan(repo, "--history")[0] == 1
     assert secret_scan.get_range_files(repo.path, "HEAD~2..HEAD") == ["c.txt"]
-    assert secret_scan.get_history_files(repo.path) == ["a.txt", "b.txt", "c.txt"]
+    contents = [("a.txt", "clean\n"), ("b.txt", github()), ("c.txt", "clean")]
+    assert secret_scan.get_history_files(repo.path) == contents
     assert github().encode() == secret_scan.get_git_blob(repo.path, f"{oops}:b.txt")
 
 
@@ -120,13 +121,15 @@ def test_a_range_that_git_does_not_know_is_not_clean(repo: Checkout, commits: st
     if commits == "..":
         return  # git's word for nothing
     assert (code, out) == (1, "")
-    assert err.startswith("secret_scan: ")
+    assert err.startswith("secret_scan: FATAL: ")
 
 
 def test_no_repository_is_not_clean(tmp_path: Path) -> None:
     place = Checkout(tmp_path, {**user_environ(tmp_path / "home"), "GIT_CEILING_DIRECTORIES": "/"})
-    for mode in ("--staged", "--history"):
-        assert scan(place, mode)[0] == 1
+    for mode, failed in (("--staged", 1), ("--history", 2)):
+        code, out, err = scan(place, mode)
+        assert (code, out) == (failed, "")
+        assert "FATAL" in err
     with pytest.raises(GitScanError):
         secret_scan.get_staged_files(tmp_path)
 
@@ -139,7 +142,7 @@ def test_files_and_folders_are_scanned_and_caches_passed_over(repo: Checkout) ->
     assert "FOUND: 1 secret(s)" in scan(repo, ".")[1]
     assert scan(repo, "a.txt") == (0, "CLEAN: no secret in 1 files\n", "")
     path = str(repo.path / "sub")
-    ((found, line, rule, match, fatal),) = secret_scan.scan_paths([path])
+    ((found, line, rule, match, fatal),) = secret_scan.find_secrets([path])
     assert (found, line, rule, fatal) == (f"{path}/a.py", 1, "github_token", True)
     assert match == github()
 
@@ -158,10 +161,10 @@ def test_what_cannot_be_read_is_no_clean_result(repo: Checkout) -> None:
 
 def test_a_large_text_is_scanned_to_its_end_and_noted(repo: Checkout) -> None:
     repo.write({"big.txt": "word " * 250_000 + github()})
-    code, out, _ = scan(repo, "big.txt")
+    code, out, err = scan(repo, "big.txt")
     assert code == 1
-    assert out.startswith("SKIPPED-LARGE big.txt: ")
-    assert "HIGH big.txt:1 github_token" in out
+    assert err.startswith("SKIPPED-LARGE big.txt: ")
+    assert out.startswith("HIGH big.txt:1 github_token")
 
 
 def test_many_contents_are_read_in_batches_and_nested_repositories_passed_over(

@@ -35,6 +35,20 @@ def test_a_secret_that_was_there_before_does_not_stop_who_changes_another_line()
     ]
 
 
+def test_a_pragma_softens_what_it_may_and_its_removal_counts() -> None:
+    text = f'password = "{noise(14, 5)}"\n'.encode()
+    documented = b"# secretscan: allow-pattern-docs\n" + text
+    assert objections("a.py", documented, KNOWN) == []
+    assert len(objections("a.py", text, KNOWN, documented)) == 1
+    assert objections("a.py", documented + b"x = 1\n", KNOWN, text) == []
+
+
+def test_a_new_file_of_keys_is_told_by_its_name() -> None:
+    (told,) = objections("d/k.p12", b"\0", KNOWN)
+    assert told.startswith("d/k.p12:0 credential_filename")
+    assert objections("d/k.p12", b"\0\1", KNOWN, b"\0") == []
+
+
 def test_a_name_is_published_too() -> None:
     assert objections(f"{github()}.txt", b"", KNOWN) == ["the name of a file is a github_token"]
     named = objections(f"d/{KNOWN['API_KEY']}", b"", KNOWN)

@@ -12,7 +12,7 @@ from tests.support.secrets import aws_key, github, noise, pem
 from tools.secrets.placeholders import is_placeholder, mask_secret
 from tools.secrets.search import (
     PRAGMA,
-    has_pragma,
+    holds_pragma,
     is_env_file,
     scan_blob,
     scan_content,
@@ -24,7 +24,7 @@ SK = "s" + "k-"
 
 
 def rules(text: str, path: str | None = None) -> list[str]:
-    return [match.rule for match in scan_content(text, path)]
+    return [match.rule for match in scan_content(text, path) if match.is_fatal]
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,13 @@ def test_a_sample_of_an_env_file_is_judged_as_any_text() -> None:
 def test_the_pragma_softens_only_what_code_about_secrets_is_full_of() -> None:
     text = f'# {PRAGMA}\npassword = "{PASSWORD}"\nos.getenv("A_KEY", "{noise(20)}")\n{github()}\n'
     assert rules(text) == ["github_token"]
-    assert not has_pragma("\n" * 10 + PRAGMA)
-    assert has_pragma("\n" * 9 + PRAGMA)
+    found = scan_content(text)
+    assert [(match.line, match.rule) for match in found if not match.is_fatal] == [
+        (2, "generic_secret_assignment"),
+        (3, "env_access"),
+    ]
+    assert not holds_pragma("\n" * 10 + PRAGMA)
+    assert holds_pragma("\n" * 9 + PRAGMA)
     assert len(rules("\n" * 10 + text)) == 3
 
 
@@ -181,6 +186,16 @@ def test_a_binary_file_is_judged_by_fatal_rules_only() -> None:
     text = f'password = "{PASSWORD}" {aws_key()}'
     assert len(scan_blob("a.txt", text.encode())) == 2
     assert [m.rule for m in scan_blob("a.bin", b"\0" + text.encode())] == ["aws_access_key"]
+
+
+def test_the_name_of_a_file_that_holds_keys_is_enough() -> None:
+    for name in ("a/cert.p12", "cert.PFX", "id_rsa", "d/id_rsa.old", ".credentials.json"):
+        (found,) = scan_blob(name, b"\0binary")
+        assert found == (0, "credential_filename", name.rpartition("/")[2], True)
+    for name in ("id_rsa.pub", "token.py", "cert.pem", "p12", "credentials.md", "my_id_rsa"):
+        assert scan_blob(name, b"text") == []
+    (named,) = scan_blob("id_rsa", f"# {PRAGMA}".encode())
+    assert named.is_fatal
 
 
 def test_a_secret_that_several_rules_know_is_told_once() -> None:
@@ -217,6 +232,8 @@ def test_placeholders(value: str, placeholder: bool) -> None:
 
 def test_a_walk_passes_over_caches_and_gits_own_folder() -> None:
     assert all(map(should_skip_file, (".git/config", "a/node_modules/b.js", "__pycache__/x")))
+    assert should_skip_file("a/b.pyc")
+    assert should_skip_file(Path("a") / "b.pyo")
     assert not any(map(should_skip_file, ("a.py", ".github/workflows/a.yml", ".gitignore")))
 
 

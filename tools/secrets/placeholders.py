@@ -59,8 +59,8 @@ def entropy(value: str) -> float:
     return -sum(share * math.log2(share) for share in counts)
 
 
-def mask_secret(secret: str) -> str:
+def mask_secret(secret_str: str) -> str:
     """Returns a prefix of a secret, too short to use it, long enough to find it."""
-    flat = " ".join(secret.split())
+    flat = " ".join(secret_str.split())
     shown = flat[:4] if len(flat) >= 20 else ""
-    return f"{shown}*** {len(secret)} characters"
+    return f"{shown}*** {len(secret_str)} characters"

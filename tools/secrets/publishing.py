@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tools.secrets.known_values import scan_known_values
 from tools.secrets.placeholders import mask_secret
-from tools.secrets.search import scan_blob
+from tools.secrets.search import Match, scan_blob
 
 
 def objections(
@@ -17,10 +17,10 @@ def objections(
     `known` maps the names of this machine's secrets to their values. `base` is the previous
     content, None for a new file.
     """
-    before = {match.match for match in scan_blob(path, base)} if base is not None else set()
+    before = {match.match for match in _blocking(path, base)} if base is not None else set()
     found = [
         f"{path}:{match.line} {match.rule} ({mask_secret(match.match)})"
-        for match in scan_blob(path, data)
+        for match in _blocking(path, data)
         if match.match not in before
     ]
     old = {one.name for one in scan_known_values(base, known)} if base is not None else set()
@@ -34,7 +34,11 @@ def objections(
     name = path.encode("utf-8", "surrogateescape")
     return [
         *found,
-        *(f"the name of a file is a {match.rule}" for match in scan_blob("", name)),
+        *(f"the name of a file is a {match.rule}" for match in _blocking("", name)),
         *(f"the name of a file holds the value of {one.name}"
           for one in scan_known_values(name, known)),
     ]  # fmt: skip
+
+
+def _blocking(path: str, data: bytes) -> list[Match]:
+    return [match for match in scan_blob(path, data) if match.is_fatal]

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from tools.secrets.placeholders import is_blanked, is_placeholder, is_random_looking
 
+ENV_ACCESS = "env_access"
 ENV_ASSIGNMENT = "env_assignment"
 GENERIC = "generic_secret_assignment"
+CREDENTIAL_FILENAME = "credential_filename"
 
 
 def _any(secret: str) -> bool:
@@ -135,7 +137,7 @@ RULES = (
         _password,
     ),
     _rule(
-        "env_access",
+        ENV_ACCESS,
         rf"(?:environ\.get|getenv|env::var_or|ENV\.fetch|environ\.setdefault)\(\s{{0,8}}"
         rf"['\"]{_ENV_NAME}['\"]\s{{0,8}},\s{{0,8}}['\"]([^'\"\n]{{8,200}})['\"]",
         "env",
@@ -143,7 +145,7 @@ RULES = (
         fatal=False,
     ),
     _rule(
-        "env_access",
+        ENV_ACCESS,
         rf"(?:process\.env\.{_ENV_NAME}|process\.env\[['\"]{_ENV_NAME}['\"]\])\s{{0,8}}"
         r"(?:\|\||\?\?)\s{0,8}['\"`]([^'\"`\n]{8,200})['\"`]",
         "process.env",
@@ -151,7 +153,7 @@ RULES = (
         fatal=False,
     ),
     _rule(
-        "env_access",
+        ENV_ACCESS,
         rf"\$\{{{_ENV_NAME}:?[-=]([^}}\n]{{8,200}})\}}",
         "${",
         is_random_looking,
@@ -199,3 +201,16 @@ IN_ENV_FILE = _rule(
     " ".join(_NAME_CUES),
     _password,
 )
+
+SOFTENED_BY_PRAGMA = frozenset({GENERIC, ENV_ACCESS})
+FATAL_RULES = frozenset(
+    {CREDENTIAL_FILENAME, ENV_ASSIGNMENT, *(rule.name for rule in RULES if rule.fatal)}
+)
+_CREDENTIAL_FILENAME = re.compile(
+    r"\.credentials.*|id_rsa(?!.*\.pub\Z).*|.*\.(?:p12|pfx)", re.DOTALL
+)
+
+
+def is_credential_filename(name: str) -> bool:
+    """True for the name of a file that holds keys, also where its content cannot be judged."""
+    return bool(_CREDENTIAL_FILENAME.fullmatch(name.lower()))

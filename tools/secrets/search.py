@@ -1,17 +1,26 @@
 """Searches a text or the bytes of a file for secrets, by the rules for its kind. Pure.
 
-A file that documents patterns can switch off rules that are not fatal, with `secretscan:
-allow-pattern-docs` in its first ten lines.
+A file that documents patterns can soften the rules that are not fatal, with `secretscan:
+allow-pattern-docs` in its first ten lines. Their matches are still found, but block nothing.
 """
 
 from __future__ import annotations
 
 import bisect
 import re
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import NamedTuple
 
-from tools.secrets.rules import GENERIC, IN_ENV_FILE, RULES, UNQUOTED, Rule
+from tools.secrets.rules import (
+    CREDENTIAL_FILENAME,
+    GENERIC,
+    IN_ENV_FILE,
+    RULES,
+    SOFTENED_BY_PRAGMA,
+    UNQUOTED,
+    Rule,
+    is_credential_filename,
+)
 
 PRAGMA = "secretscan: allow-pattern-docs"
 PRAGMA_LINES = 10
@@ -38,8 +47,8 @@ class GitScanError(ScanError):
 
 
 class Match(NamedTuple):
-    """A secret in a text: the line (from 1), the rule's name, the secret, and True for a fatal
-    rule."""
+    """A secret: its line (from 1; 0 for the file's name), the rule's name, the secret itself, and
+    True if it blocks. False means that the file's pragma has softened the rule."""
 
     line: int
     rule: str
@@ -47,33 +56,37 @@ class Match(NamedTuple):
     is_fatal: bool
 
 
-def scan_content(text: str, scan_path: str | None = None) -> list[Match]:
+def scan_content(content: str, scan_path: str | PurePath | None = None) -> list[Match]:
     """Returns the secrets in a text, by line. `scan_path` selects the rules."""
-    softened = has_pragma(text)
-    rules = tuple(rule for rule in RULES if rule.fatal or not softened)
+    rules: tuple[Rule, ...] = RULES
     if scan_path is not None and is_env_file(scan_path):
         rules = (IN_ENV_FILE, *(rule for rule in rules if rule.name != GENERIC))
-    elif scan_path is not None and not softened:
-        pure = PurePosixPath(scan_path.replace("\\", "/").lower())
+    elif scan_path is not None:
+        pure = PurePosixPath(_slashed(scan_path).lower())
         if {pure.suffix, pure.name} & _PLAIN_VALUES or pure.stem == "dockerfile":
             rules = (*rules, UNQUOTED)
-    return _found(text, rules)
+    found = _found(content, rules)
+    if not holds_pragma(content):
+        return found
+    return [match._replace(is_fatal=match.rule not in SOFTENED_BY_PRAGMA) for match in found]
 
 
-def scan_blob(label: str, data: bytes) -> list[Match]:
+def scan_blob(label: str | PurePath, content_bytes: bytes) -> list[Match]:
     """Returns the secrets in a file named `label`. Only fatal rules apply to a binary file."""
-    if not is_binary(data) and _marked_encoding(data) is None:
-        return scan_content(decoded(data), label)
+    name = PurePosixPath(_slashed(label)).name
+    named = [Match(0, CREDENTIAL_FILENAME, name, True)] if is_credential_filename(name) else []
+    if not is_binary(content_bytes) and _marked_encoding(content_bytes) is None:
+        return named + scan_content(decoded(content_bytes), label)
     # A byte order mark may be forged, so such content is also searched as bytes.
     fatal = tuple(rule for rule in RULES if rule.fatal)
-    texts = {data.decode("latin-1"), data.replace(b"\0", b"").decode("latin-1")}
+    texts = {content_bytes.decode("latin-1"), content_bytes.replace(b"\0", b"").decode("latin-1")}
     found = {match for text in texts for match in _found(text, fatal)}
-    read = [] if is_binary(data) else scan_content(decoded(data), label)
-    known = {match.match for match in read}
-    return sorted([*read, *(match for match in found if match.match not in known)])
+    read = [] if is_binary(content_bytes) else scan_content(decoded(content_bytes), label)
+    known = {match.match for match in read if match.is_fatal}
+    return named + sorted([*read, *(match for match in found if match.match not in known)])
 
 
-def has_pragma(text: str) -> bool:
+def holds_pragma(text: str) -> bool:
     """Returns True if the first lines contain the marker for documented patterns."""
     head = text[:_SNIFFED].split("\n", PRAGMA_LINES)[:PRAGMA_LINES]
     return any(PRAGMA in line for line in head)
@@ -90,24 +103,30 @@ def decoded(data: bytes) -> str:
     return data.decode(encoding or "utf-8", "replace")
 
 
-def is_env_file(path: str) -> bool:
+def is_env_file(filepath: str | PurePath) -> bool:
     """True for `.env`, `.env.production`, `prod.env`; False for samples such as `.env.example`."""
-    name = PurePosixPath(path.replace("\\", "/")).name.lower()
+    name = PurePosixPath(_slashed(filepath)).name.lower()
     parts = name.split(".")
     return ("env" in parts[1:] and not _SAMPLES.intersection(parts)) or name == ".envrc"
 
 
-def should_skip_file(path: str) -> bool:
-    """Returns True for files in caches and in `.git`, which a walk over a folder skips.
+def should_skip_file(filepath: str | PurePath) -> bool:
+    """Returns True for files in caches and in `.git`, and for compiled Python, which a walk over a
+    folder skips.
 
     Staged and committed files are never skipped.
     """
-    return not _SKIPPED_FOLDERS.isdisjoint(path.replace("\\", "/").split("/"))
+    path = _slashed(filepath)
+    return path.endswith((".pyc", ".pyo")) or not _SKIPPED_FOLDERS.isdisjoint(path.split("/"))
 
 
 def is_large(data: bytes) -> bool:
     """Returns True for content so long that the report gives its size."""
     return len(data) > LARGE_BYTES
+
+
+def _slashed(path: str | PurePath) -> str:
+    return str(path).replace("\\", "/")
 
 
 def _marked_encoding(data: bytes) -> str | None:
@@ -133,5 +152,5 @@ def _found(text: str, rules: tuple[Rule, ...]) -> list[Match]:
                 continue
             starts = starts or [0, *(m.end() for m in re.finditer("\n", text))]
             line = bisect.bisect_right(starts, match.start(group))
-            found.setdefault((line, secret), Match(line, rule.name, secret, rule.fatal))
+            found.setdefault((line, secret), Match(line, rule.name, secret, True))
     return sorted(found.values())
