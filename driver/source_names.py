@@ -15,13 +15,13 @@ from driver.backend_api.driver import AgentDriver
 from driver.backends.item_bridge import build_manifest_item
 from driver.backlog.publication_status import note_of
 from driver.backlog.tracker import rewrite_items
-from driver.domain.ownership import OwnershipError, parse_owned
+from driver.domain.ownership import OwnershipError, leaves_tree, parse_owned
 from driver.domain.work_item import check_item
 from driver.limits.admission import GateClosedError, check_halt
 from state_store.documents import journal
-from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError, InvalidValue
 from state_store.documents.item_id import id_of
-from tools import cost_ceiling
+from tools import cost_ceiling, halt
 
 _HERE = __name__
 WAVE_LOOP = {
@@ -73,8 +73,9 @@ def _load_journal_state(state_dir: str | Path) -> dict[Key, dict[str, Any]]:
     return dict(entries)
 
 
-def _journal_key_for_item(item: Mapping[str, Any]) -> Key:
-    return item.get("repo"), item["slug"]
+def _journal_key_for_item(item: Mapping[str, Any]) -> str:
+    """The name of the item's journal file, without its ending."""
+    return journal.entry_path(Path(), item["slug"], item.get("repo")).stem
 
 
 def _should_skip_from_journal(entry: Mapping[str, Any] | None) -> bool:
@@ -83,28 +84,32 @@ def _should_skip_from_journal(entry: Mapping[str, Any] | None) -> bool:
     return False
 
 
-def _validate_repo_path(repo: str) -> tuple[bool, str]:
+def _validate_repo_path(repo: str) -> str:
+    """The path as text. Raises ValueError unless it is an absolute path of a folder."""
     if not Path(repo).is_absolute():
-        return False, f"repo {repo} is not absolute"
-    return (True, "") if Path(repo).is_dir() else (False, f"repo {repo} is no folder")
+        raise InvalidValue(f"repo {repo} is not absolute")
+    if not Path(repo).is_dir():
+        raise InvalidValue(f"repo {repo} is no folder")
+    return str(Path(repo))
 
 
-def _validate_file_path(path: str) -> tuple[bool, str]:
-    """Returns (False, reason) for a path that no item may own."""
+def _validate_file_path(file_path: str, repo_root: str | Path) -> None:
+    """Raises ValueError for a path that no item of this repository may own."""
     try:
-        parse_owned(path)
+        owned = parse_owned(file_path)
     except OwnershipError as error:
-        return False, str(error)
-    return True, ""
+        raise InvalidValue(str(error)) from error
+    if leaves_tree(Path(repo_root), owned.path):
+        raise InvalidValue(f"{file_path} is reached through a link that leaves {repo_root}")
 
 
 def build_wave_manifest(
-    items: Iterable[Mapping[str, Any]], driver: AgentDriver
+    selected_items: Iterable[Mapping[str, Any]], driver: AgentDriver
 ) -> tuple[dict[str, Any], list[str]]:
     """A manifest of the valid items, and the ids of the invalid items."""
     built: list[dict[str, Any]] = []
     failed: list[str] = []
-    for item in items:
+    for item in selected_items:
         try:
             built.append(build_manifest_item(driver, item))
         except ValueError:
@@ -117,58 +122,69 @@ def build_wave_manifest(
     return manifest, failed
 
 
-def _check_halt_file(state_dir: str | Path) -> str | None:
-    """Returns why the wave is halted, or None."""
+def _check_halt_file(state_dir: str | Path | None = None) -> tuple[bool, str | None]:
+    """Returns (True, reason) if the state folder is halted, else (False, None)."""
     try:
-        check_halt(Path(state_dir))
+        check_halt(_state_dir(state_dir))
     except GateClosedError as closed:
-        return str(closed)
-    return None
+        return True, str(closed)
+    return False, None
 
 
-def _check_cost_ceiling(state_dir: str | Path) -> dict[str, Any]:
-    """The decision of the gate. Raises RuntimeError if the gate fails."""
-    answer = cost_ceiling.check(spent=None, period="wave", state_dir=Path(state_dir), trip=False)
+def _check_cost_ceiling(state_dir: str | Path | None = None) -> tuple[bool, str | None]:
+    """Returns (True, reason) if the wave ceiling is reached, else (False, None). Raises
+    RuntimeError if the gate fails."""
+    folder = _state_dir(state_dir)
+    answer = cost_ceiling.check(spent=None, period="wave", state_dir=folder, trip=False)
     if answer.get("error"):
         raise RuntimeError(str(answer["error"]))
-    return answer
+    return (True, answer["reason"]) if answer["exceeded"] else (False, None)
 
 
-def _verify_gate_availability() -> bool:
-    """Always True, because this module imports both gates."""
-    return True
+def _verify_gate_availability() -> tuple[bool, str | None]:
+    """Always (True, None), because this module imports both gates."""
+    return True, None
+
+
+def _state_dir(named: str | Path | None) -> Path:
+    return halt.resolve_state_dir() if named is None else Path(named)
 
 
 def _write_tracker_status_atomic(
-    path: Path | str,
-    ids: Iterable[str],
-    status: str,
+    tracker_path: Path | str,
+    items_to_update: Iterable[str],
+    new_status: str,
     wave_id: str,
     expected_hash: str | None = None,
 ) -> tuple[bool, str | None]:
     """Set a status and the wave. With `expected_hash`, refuses a changed file."""
-    wanted = set(map(str, ids))
+    wanted = set(map(str, items_to_update))
 
     def change(item: Mapping[str, Any]) -> Mapping[str, Any]:
         if id_of(item) not in wanted:
             return {}
-        return {"status": status, "notes": f"{item.get('notes') or ''} {note_of(wave_id)}"}
+        notes = f"{item.get('notes') or ''} {note_of(wave_id)}".strip()
+        return {"status": new_status, "notes": notes}
 
     try:
-        written = rewrite_items(Path(path), change, expected_hash)
+        written = rewrite_items(Path(tracker_path), change, expected_hash)
     except (InputError, CannotRunError) as fault:
         return False, str(fault)
     return (True, None) if written else (False, "tracker_conflict")
 
 
-def _validate_item(item: Mapping[str, Any]) -> tuple[bool, str]:
-    """Returns (True, "") or (False, first reason); an item without an id is valid here."""
+def _validate_item(item: Mapping[str, Any]) -> tuple[bool, str | None]:
+    """Returns (True, None) or (False, first reason); an item without an id is valid here."""
     _, problems = check_item(item)
-    return (False, problems[0].reason) if problems else (True, "")
+    return (False, problems[0].reason) if problems else (True, None)
 
 
 def _is_valid_owned_path(path: str) -> bool:
-    return _validate_file_path(path)[0]
+    try:
+        parse_owned(path)
+    except OwnershipError:
+        return False
+    return True
 
 
 def _normalize_path(path: str) -> str:

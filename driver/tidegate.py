@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
-if not __package__:  # run as a file: import from the checkout, not from this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+if not __package__:  # run as a file, or imported by its bare name
+    _ROOT = str(Path(__file__).resolve().parents[1])
+    if __name__ == "__main__":
+        sys.path[0] = _ROOT  # import from the checkout, not from this folder
+    else:
+        sys.path.append(_ROOT)
+        sys.modules[__name__] = import_module("driver.tidegate")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,8 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = ", ".join(PROGRAMS)
         print(f"tidegate: there is no {word!r}; there is {known}", file=sys.stderr)
         return 2
-    from importlib import import_module
-
     try:
         code: int = import_module(PROGRAMS[word][0]).main(rest)
     except KeyboardInterrupt:

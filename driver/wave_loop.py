@@ -7,10 +7,16 @@ modules that a command needs.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
-if not __package__:  # run as a file: import from the checkout, not from this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+if not __package__:  # run as a file, or imported by its bare name
+    _ROOT = str(Path(__file__).resolve().parents[1])
+    if __name__ == "__main__":
+        sys.path[0] = _ROOT  # import from the checkout, not from this folder
+    else:
+        sys.path.append(_ROOT)
+        sys.modules[__name__] = import_module("driver.wave_loop")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,11 +61,11 @@ def run_wave(
     return report.to_json(wave.run(request))
 
 
-def result_to_report(result: Mapping[str, Any]) -> dict[str, Any]:
+def result_to_report(wave_result: Mapping[str, Any]) -> dict[str, Any]:
     """The short form of a result, for ledgers."""
     from driver.wave import report
 
-    return report.result_to_report(result)
+    return report.result_to_report(wave_result)
 
 
 def __getattr__(name: str) -> Any:

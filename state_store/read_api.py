@@ -13,7 +13,7 @@ from state_store.documents import heartbeats
 from state_store.documents.errors import InputError
 from state_store.documents.files import read_json, read_text
 
-_LEDGER = ("ts", "agent_type", "model", "duration_sec", "tokens_in", "tokens_out")
+_LEDGER = ("iso_ts", "agent_type", "model", "duration_sec", "tokens_in", "tokens_out")
 _LEDGER_COLUMNS = (*_LEDGER, "verdict", "phase", "wave")
 _NUMBERS = ("duration_sec", "tokens_in", "tokens_out", "wave")
 
@@ -31,10 +31,11 @@ class ReadAPI:
             return {"version": 1, "items": found}
         return found if isinstance(found, dict) else {}
 
-    def read_orchestrator_status(self) -> dict[str, Any]:
-        """orchestrator-status.json: id, role, parent_id, activity, phase, updated_at; or {}."""
+    def read_orchestrator_status(self) -> dict[str, Any] | None:
+        """orchestrator-status.json: id, role, parent_id, activity, phase, updated_at; None if there
+        is none."""
         found = self._json("orchestrator-status.json")
-        return found if isinstance(found, dict) else {}
+        return found if isinstance(found, dict) else None
 
     def is_orchestrator_status_fresh(self, threshold_s: float = 300) -> bool:
         """True if the status is less than `threshold_s` seconds old."""
@@ -63,6 +64,7 @@ class ReadAPI:
             if len(cells) >= len(_LEDGER) and re.match(r"\d{4}-\d\d-\d\dT", cells[0]):
                 row: dict[str, Any] = dict.fromkeys(_LEDGER_COLUMNS)
                 row |= dict(zip(_LEDGER_COLUMNS, cells, strict=False))
+                row["phase"] = None if row["phase"] in ("", "-") else row["phase"]
                 rows.append(row | {key: _number(row[key]) for key in _NUMBERS})
         return rows
 

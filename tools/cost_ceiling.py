@@ -11,13 +11,19 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if not __package__:  # run as a file: import from the checkout, not from this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+if not __package__:  # run as a file, or imported by its bare name
+    _ROOT = str(Path(__file__).resolve().parents[1])
+    if __name__ == "__main__":
+        sys.path[0] = _ROOT  # import from the checkout, not from this folder
+    else:
+        sys.path.append(_ROOT)
+        sys.modules[__name__] = import_module("tools.cost_ceiling")
 
-from state_store.documents.errors import ExitCode, InputError, TidegateError
+from state_store.documents.errors import ExitCode, InputError, InvalidValue, TidegateError
 from tools import halt
 
 if TYPE_CHECKING:
@@ -25,14 +31,16 @@ if TYPE_CHECKING:
 
     from tools.settings.load import Settings
 
-PERIODS = {"wave": "max_wave_tokens", "daily": "max_daily_tokens"}
+WAVE, DAILY = "wave", "daily"
+PERIODS = {WAVE: "max_wave_tokens", DAILY: "max_daily_tokens"}
+WAVE_VARIABLE = "AESOP_WAVE"
 LEDGER = Path("ledger") / "OUTCOMES-LEDGER.md"
 REACHED = 1  # the exit code of --check, as scripts of the source expect it
 
 
 def check(  # noqa: PLR0913 - the source's parameters, which callers give by name
     spent: float | None = None,
-    period: str = "wave",
+    period: str = WAVE,
     config: Mapping[str, Any] | None = None,
     state_dir: str | Path | None = None,
     trip: bool = True,
@@ -42,24 +50,27 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
 ) -> dict[str, Any]:
     """Compare spending with the ceiling of `period` ("wave" or "daily"), in tokens.
 
-    `spent` None reads store and ledger: for the last `window_minutes`, else for `wave`, else for
-    this UTC day. A wave without a name has spent nothing. Returns `period`, `ceiling` (None is
-    off), `spent`, `exceeded` (spent >= ceiling), `tripped` (the halt is set) and `reason`. If the
-    gate itself fails, `error` is the reason, `exceeded` is True and nothing is tripped.
+    `spent` None reads store and ledger: for the last `window_minutes`, else for `wave` or the wave
+    in AESOP_WAVE, else for this UTC day. Returns `period`, `ceiling` (None is off), `spent`,
+    `exceeded` (spent >= ceiling), `tripped` (the halt is set) and `reason`. The reason is None if
+    all is well, but it always tells that the day was counted because no wave was named. If the gate
+    itself fails, `error` is the reason, `exceeded` is True and nothing is tripped.
     """
     answer: dict[str, Any] = {"period": period, "ceiling": None, "spent": None}
     try:
         known = load_config() if config is None else config
         answer["ceiling"] = ceiling = get_ceiling(known, period)
         folder = halt.resolve_state_dir(config) if state_dir is None else Path(state_dir)
+        counted = ""
         if spent is None:
-            spent = _spent(folder, period, window_minutes, wave)
+            spent, counted = _spent(folder, period, window_minutes, wave)
         answer["spent"] = _amount(spent)
         exceeded = ceiling is not None and spent >= ceiling
-        state = f"{'reached' if exceeded else 'not reached'}: {spent} of {ceiling} tokens spent"
-        reason = f"no {period} ceiling is set" if ceiling is None else f"{period} ceiling {state}"
+        state = f"{'' if exceeded else 'not '}reached: {spent} of {ceiling} tokens spent{counted}"
+        is_told = exceeded or (ceiling is not None and counted)
+        reason = f"{period} cost ceiling {state}" if is_told else None
         answer |= {"exceeded": exceeded, "tripped": False, "reason": reason}
-        if exceeded and trip:
+        if reason and exceeded and trip:
             if not halt.is_halted(folder):  # keep the first reason for a halt
                 halt.halt(reason, folder)
             answer["tripped"] = True
@@ -75,7 +86,7 @@ def get_ceiling(config: Mapping[str, Any], period: str) -> int | None:
     from tools.settings.kinds import TOKENS
 
     if period not in PERIODS:
-        raise InputError(f"{period!r} is not a period; use one of {', '.join(PERIODS)}")
+        raise InvalidValue(f"{period!r} is not a period; use one of {', '.join(PERIODS)}")
     limits = config.get("limits")
     if not isinstance(limits, Mapping | None):
         raise InputError("limits must be a table of limits")
@@ -88,42 +99,53 @@ def get_ceiling(config: Mapping[str, Any], period: str) -> int | None:
 
 
 def load_config(loaded: Settings | None = None) -> dict[str, Any]:
-    """`state_root` and `limits` for `check`, from `loaded` or from the settings of this folder."""
+    """The config for `check`: `state_root` and `limits` in force, from `loaded` or from the
+    settings of this folder, and all other keys of the folder's aesop.config.json."""
     from tools.settings import load as settings
+    from tools.settings.sources import original_config
 
     found = settings.load() if loaded is None else loaded
     limits = {name: getattr(found.limits, name) for name in PERIODS.values()}
-    return {"state_root": str(found.state_dir), "limits": limits}
+    kept = original_config(found.files)
+    others = kept.get("limits") if isinstance(kept.get("limits"), Mapping) else {}
+    return {**kept, "state_root": str(found.state_dir), "limits": {**(others or {}), **limits}}
 
 
 def read_ledger_total_tokens(
     state_dir: str | Path | None = None,
+    period: str = WAVE,
+    window_minutes: float | None = None,
     *,
     since: datetime | None = None,
     wave: str | int | None = None,
 ) -> int:
-    """Tokens in and out of the ledger's rows, with archives, from `since` on and of `wave`.
+    """Tokens in and out of the ledger's rows, with archives: of the last `window_minutes`, of this
+    UTC day for the period "daily", else from `since` on; only of `wave` if it is named.
 
     0 without a ledger. Raises InputError for an unreadable ledger.
     """
     from tools.ledger.rows import all_rows
 
     folder = halt.resolve_state_dir() if state_dir is None else Path(state_dir)
+    if window_minutes is not None:
+        since, _ = calculate_window_bounds(window_minutes)
+    elif period == DAILY and since is None:
+        since = _midnight()
     rows = all_rows(folder, since)
     return sum(row.tokens for row in rows if wave is None or row.wave == str(wave))
 
 
 def calculate_window_bounds(
-    minutes: float, now: datetime | None = None
+    window_minutes: float, now: datetime | None = None
 ) -> tuple[datetime, datetime]:
-    """The last `minutes` as (start, end) in UTC."""
+    """The last `window_minutes` as (start, end) in UTC. Raises ValueError for no such time."""
     end = datetime.now(UTC) if now is None else now
     try:
-        if minutes > 0:
-            return end - timedelta(minutes=minutes), end
+        if window_minutes > 0:
+            return end - timedelta(minutes=window_minutes), end
     except (OverflowError, TypeError, ValueError):
         pass
-    raise InputError(f"a window must be a number of minutes above 0, not {minutes!r}")
+    raise InvalidValue(f"a window must be a number of minutes above 0, not {window_minutes!r}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -137,12 +159,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--period",
         choices=tuple(PERIODS),
-        default="wave",
+        default=WAVE,
         help="the period of the ceiling (default: wave)",
     )
     parser.add_argument("--window", type=float, metavar="MIN", help="count the last MIN minutes")
     parser.add_argument(
-        "--wave", help="count the tokens of this wave (without it, or --window: none)"
+        "--wave", help="count the tokens of this wave (default: AESOP_WAVE, else of this UTC day)"
     )
     parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     return program(parser, _run, argv)
@@ -173,18 +195,28 @@ def _number(text: str) -> float:
         return float(text)
 
 
-def _spent(folder: Path, period: str, minutes: float | None, wave: str | int | None) -> int:
-    """The tokens of store and ledger, for the named wave or window, or else for the day."""
+def _spent(
+    folder: Path, period: str, minutes: float | None, wave: str | int | None
+) -> tuple[int, str]:
+    """The tokens of store and ledger, for the named wave or window, or else for the day. The text
+    tells that the day stands in for a wave without a name, which would have spent nothing."""
     from tools.budget import budget
+    from tools.settings import load as settings
 
-    since = None
+    since, counted = None, ""
     if minutes is not None:
         since, _ = calculate_window_bounds(minutes)
-    elif period == "daily":
-        since = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    elif period == DAILY:
+        since = _midnight()
     elif wave is None:
-        return 0
-    return budget.tokens(folder, since, None if wave is None else str(wave))
+        wave = settings.process_environment().get(WAVE_VARIABLE, "").strip() or None
+        if wave is None:
+            since, counted = _midnight(), " on this UTC day, which counts if no wave is named"
+    return budget.tokens(folder, since, None if wave is None else str(wave)), counted
+
+
+def _midnight() -> datetime:
+    return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _amount(spent: Any) -> float:

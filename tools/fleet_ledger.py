@@ -7,27 +7,32 @@ file and changes no environment.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if not __package__:  # run as a file: import from the checkout, not from this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+if not __package__:  # run as a file, or imported by its bare name
+    _ROOT = str(Path(__file__).resolve().parents[1])
+    if __name__ == "__main__":
+        sys.path[0] = _ROOT  # import from the checkout, not from this folder
+    else:
+        sys.path.append(_ROOT)
+        sys.modules[__name__] = import_module("tools.fleet_ledger")
 
-from state_store.documents.errors import ExitCode, InputError, TidegateError
+from state_store.documents.errors import ExitCode, InputError, InvalidValue, TidegateError
 
 if TYPE_CHECKING:
     import argparse
     from datetime import datetime
 
 VERDICTS = ("OK", "FAILED", "EMPTY", "HUNG")
-PHASES = ("build", "verify", "repair")
 REFUSED = 1  # the exit code for bad input, as scripts of the source expect it
-HARVEST = ".fleet-ledger-harvest.json"
 
 
 def get_ledger_paths(state_dir: str | Path | None = None) -> tuple[Path, Path, Path]:
     """The paths of the ledger, of the list of harvested transcripts, and of their folder."""
+    from tools.ledger.harvest import HARVEST
     from tools.ledger.rows import LEDGER
 
     ledger = _folder(state_dir) / LEDGER
@@ -42,14 +47,14 @@ def ensure_ledger_header(state_dir: str | Path | None = None) -> None:
 
 
 def append_ledger_line(  # noqa: PLR0913, PLR0917 - the columns, which callers give in order
-    timestamp: str,
+    iso_ts: str,
     agent_type: str,
     model: str,
-    duration_sec: float,
-    tokens_in: int,
-    tokens_out: int = 0,
+    duration_sec: float | str | None,
+    tokens_in: int | str | None,
+    tokens_out: int | str | None,
     verdict: str = "OK",
-    phase: str = "-",
+    phase: str | None = None,
     wave: int | str | None = None,
     *,
     state_dir: str | Path | None = None,
@@ -57,32 +62,33 @@ def append_ledger_line(  # noqa: PLR0913, PLR0917 - the columns, which callers g
 ) -> bool:
     """Add a row. With `once`, returns False if a row has the same time, phase and wave.
 
-    Raises InputError for invalid values: a time that is not ISO 8601, a `|` or a line break, a
-    verdict other than OK, FAILED, EMPTY, HUNG, a number below 0.
+    A figure of None or "" is missing: seconds are then 0, and tokens unknown. Raises ValueError for
+    invalid values: a time that is not ISO 8601, a `|` or a line break, a verdict other than OK,
+    FAILED, EMPTY, HUNG, a number below 0.
     """
     from tools.ledger import writer as ledger_writer
     from tools.ledger.rows import PHASE_CHARACTERS
 
-    _check_time(timestamp)
+    _check_time(iso_ts)
     if verdict not in VERDICTS:
-        raise InputError(f"a verdict must be one of {', '.join(VERDICTS)}, not {verdict!r:.40}")
-    seconds: Any = duration_sec
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not 0 <= seconds < float("inf"):
-        raise InputError(f"duration_sec must be a number of at least 0, not {seconds!r:.40}")
-    counts = [_count("tokens_in", tokens_in), _count("tokens_out", tokens_out)]
+        raise InvalidValue(f"a verdict must be one of {', '.join(VERDICTS)}, not {verdict!r:.40}")
+    counts = [
+        "-" if value in (None, "") else _count(name, value)
+        for name, value in (("tokens_in", tokens_in), ("tokens_out", tokens_out))
+    ]
     texts = [_text("agent_type", agent_type), _text("model", model)]
-    cut = (_text("phase", phase or "-") or "-")[:PHASE_CHARACTERS].strip()
-    named = "-" if wave is None else _text("wave", str(wave))
-    cells = (timestamp, *texts, f"{float(seconds):g}", *counts, verdict, cut, named)
+    cut = _text("phase", phase or "")[:PHASE_CHARACTERS].strip()
+    named = "" if wave is None else _text("wave", str(wave))
+    cells = (iso_ts, *texts, _seconds(duration_sec), *counts, verdict, cut, named)
     return ledger_writer.append_line(_folder(state_dir), cells, once=once)
 
 
 def parse_ledger_rows(
     state_dir: str | Path | None = None, *, archived: bool = False
 ) -> list[dict[str, Any]]:
-    """The rows of the ledger as dicts by column, with `archived` also those of its archives. `wave`
-    is a number if possible, None if missing. Raises InputError."""
+    """The rows of the ledger as dicts by column (the time is `iso_ts`), with `archived` also those
+    of its archives. `wave` is a number if possible. None is a missing wave or phase. Raises
+    InputError."""
     from tools.ledger.rows import LEDGER, all_rows, as_dict, rows_in
 
     folder = _folder(state_dir)
@@ -92,7 +98,7 @@ def parse_ledger_rows(
 
 def append_wave(
     report_file: str | Path,
-    wave: int | str,
+    wave: int | str | None,
     phase: str,
     timestamp: str,
     *,
@@ -100,20 +106,16 @@ def append_wave(
 ) -> tuple[bool, str]:
     """Add a wave's tokens of one phase from its report; returns (success, message).
 
-    Adds nothing if the report's dispatches are already in the ledger (`tokens.ledgered`), or if a
-    row has this time, phase and wave.
+    A phase without tokens in the report did not run, and counts as 0. Adds nothing if the report's
+    dispatches are already in the ledger (`tokens.ledgered`), or if a row has this time, phase and
+    wave.
     """
-    from state_store.documents.files import read_json
-
     try:
-        report = read_json(Path(report_file))
-        if not isinstance(report, dict):
-            raise InputError(f"{report_file} is not the report of a wave")
-        report = report.get("wave") or report  # a cycle's report has the wave's in it
+        report = read_report(report_file)
         used = report.get("tokens") or {}
         if used.get("ledgered"):
-            return True, f"wave {wave} {phase}: its dispatches are in the ledger already"
-        tokens = used.get(f"{phase}Out")
+            return True, f"wave {wave} {phase} already exists: its dispatches are in the ledger"
+        tokens = used.get(f"{phase}Out", used.get(phase, 0))
         green = bool((report.get("integration") or {}).get("green"))
         verdict = "OK" if green else "FAILED"
         row = (timestamp, "waverun", "haiku", 0, 0, _count(f"tokens.{phase}Out", tokens))
@@ -122,77 +124,95 @@ def append_wave(
         )
     except (TidegateError, AttributeError) as error:
         return False, str(error)
-    return True, f"wave {wave} {phase}: {'added' if added else 'is in the ledger already'}"
+    return True, f"{'Appended' if added else 'already exists:'} wave {wave} {phase}"
+
+
+def read_report(report_file: str | Path) -> dict[str, Any]:
+    """The report of a wave, also if it is in a cycle's report. Raises InputError."""
+    from state_store.documents.files import read_json
+
+    report = read_json(Path(report_file))
+    report = report.get("wave") or report if isinstance(report, dict) else None
+    if not isinstance(report, dict):
+        raise InputError(f"{report_file} is not the report of a wave")
+    return report
+
+
+def require_wave(wave: str, state_dir: str | Path | None = None) -> str:
+    """`wave` if it is a number, or the id of a wave of the state folder. Raises InputError."""
+    from state_store.documents.journal import safe_slug
+
+    text = wave.strip()
+    if text.isdecimal() or (text and (_folder(state_dir) / "runs" / safe_slug(text)).is_dir()):
+        return text
+    raise InputError(f"a wave must be a number or the id of a wave in this folder, not {wave!r}")
 
 
 def rotate(state_dir: str | Path | None = None) -> Path | None:
-    """Move the older half of a ledger of more than 200 rows into an archive; returns the archive.
-
-    Totals do not change, because sums read the archives too.
-    """
+    """Move the older half of a ledger of more than 200 rows into an archive; prints and returns the
+    archive. Totals do not change, because sums read the archives too."""
     from tools.ledger import writer as ledger_writer
 
-    return ledger_writer.rotate(_folder(state_dir))
+    archive = ledger_writer.rotate(_folder(state_dir))
+    print(f"Rotated into {archive}" if archive else "no rotation needed: the ledger is short")
+    return archive
 
 
-def summary(fmt: str = "text", state_dir: str | Path | None = None) -> str:
-    """The sums of all rows, by verdict, phase, model and wave, as text or as "json"."""
+def summary(output_format: str = "text", state_dir: str | Path | None = None) -> str:
+    """Print and return the sums of all rows, by verdict, phase, model and wave, as text or as
+    "json"."""
     import json
 
     from tools.ledger.rows import all_rows, as_text, summed
 
     found = summed(all_rows(_folder(state_dir)))
-    return json.dumps(found) if fmt == "json" else as_text(found)
+    told = json.dumps(found) if output_format == "json" else as_text(found)
+    print(told)
+    return told
 
 
 def harvest(root: str | Path | None = None, state_dir: str | Path | None = None) -> int:
-    """Add a row for each new agent transcript below `root` (AESOP_TEMP_ROOT); returns their number.
-    Raises InputError without a root."""
-    from tools.ledger import transcripts
+    """Add a row for each agent in the transcripts below `root` (AESOP_TEMP_ROOT), and for what it
+    has used since its last row; prints and returns the number of rows."""
+    from tools.ledger import harvest as ledger_harvest
 
-    folder = _folder(state_dir)
-    seen, _ = load_harvest_state(folder)
-    added = 0
-    for name, cells in transcripts.below(transcripts.root(root)):
-        if name not in seen:
-            append_ledger_line(*cells, state_dir=folder)
-            seen.add(name)
-            added += 1
-    if added:
-        save_harvest_state(seen, state_dir=folder)
-    return added
+    rows, skipped = ledger_harvest.new_rows(root, _folder(state_dir))
+    print(f"Harvested {rows}")
+    if skipped:
+        print(f"Skipped {skipped}")
+    return rows
 
 
 def load_harvest_state(state_dir: str | Path | None = None) -> tuple[set[str], str | None]:
-    """The names of the harvested transcripts, and the time of the last harvest."""
-    from state_store.documents.files import BadFileError, read_json
+    """The names of the harvested agents, and the time of the last harvest."""
+    from tools.ledger import harvest as ledger_harvest
 
-    _, path, _ = get_ledger_paths(state_dir)
-    try:
-        found = read_json(path)
-    except BadFileError:
-        return set(), None
-    held = found if isinstance(found, dict) else {}
-    names, stamp = held.get("seen"), held.get("timestamp")
-    known = {str(name) for name in names} if isinstance(names, list) else set()
-    return known, stamp if isinstance(stamp, str) else None
+    state = ledger_harvest.load(get_ledger_paths(state_dir)[1])
+    return set(state.seen), state.at
 
 
 def save_harvest_state(
-    seen: set[str], ts: str | None = None, *, state_dir: str | Path | None = None
+    seen_agents: Iterable[str],
+    last_harvest_ts: str | None = None,
+    *,
+    state_dir: str | Path | None = None,
 ) -> None:
-    """Store the names of the harvested transcripts."""
-    from state_store.documents.files import write_json_atomic
+    """Store the names of the harvested agents."""
+    from tools.ledger import harvest as ledger_harvest
 
-    _, path, _ = get_ledger_paths(state_dir)
-    write_json_atomic(path, {"seen": sorted(seen), "timestamp": ts or now()})
+    path = get_ledger_paths(state_dir)[1]
+    counted = ledger_harvest.load(path).counted
+    state = ledger_harvest.HarvestState(set(seen_agents), last_harvest_ts or now(), counted)
+    ledger_harvest.save(path, state)
 
 
 def now() -> str:
     """The present time in the ledger's format."""
     from datetime import UTC, datetime
 
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    from tools.ledger.rows import STAMP
+
+    return datetime.now(UTC).strftime(STAMP)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -208,18 +228,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     append = commands.add_parser("append", help="add a row")
     for name in ("timestamp", "agent_type", "model", "duration_sec", "tokens_in"):
         append.add_argument(name)
-    for name, default in (("tokens_out", "0"), ("verdict", "OK"), ("phase", "-"), ("wave", None)):
+    for name, default in (("tokens_out", "0"), ("verdict", "OK"), ("phase", None), ("wave", None)):
         append.add_argument(name, nargs="?", default=default)
     wave = commands.add_parser("append-wave", help="add a wave from its report")
     for name in ("--report-file", "--wave", "--timestamp"):
         wave.add_argument(name, required=True)
-    wave.add_argument("--phase", required=True, choices=PHASES)
+    wave.add_argument("--phase", required=True, help="such as build, verify or repair")
     commands.add_parser("harvest", help="add a row for each transcript that has none")
     commands.add_parser("rotate", help="archive the older half of a long ledger")
     commands.add_parser("summary", help="print the totals").add_argument(
         "--json", action="store_true"
     )
-    return program(parser, _run, argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    at = 2 if words[:1] == ["--state-dir"] else 0
+    command = "".join(words[at : at + 1])
+    if not command.startswith("-"):
+        words[at : at + 1] = [command.lower()]
+    if not command.startswith("-") and command.lower() not in commands.choices:
+        print(f"fleet_ledger: give one of {', '.join(commands.choices)}", file=sys.stderr)
+        return REFUSED
+    return program(parser, _run, words)
 
 
 def _run(asked: argparse.Namespace) -> int:
@@ -227,34 +255,26 @@ def _run(asked: argparse.Namespace) -> int:
     try:
         if asked.command == "append":
             texts = (asked.timestamp, asked.agent_type, asked.model)
-            names = ("duration_sec", "tokens_in", "tokens_out")
-            seconds, entered, left = (_parsed(asked, name) for name in names)
+            figures = (asked.duration_sec, asked.tokens_in, asked.tokens_out)
             more = (asked.verdict, asked.phase, asked.wave)
-            append_ledger_line(*texts, seconds, entered, left, *more, state_dir=folder)
+            append_ledger_line(*texts, *figures, *more, state_dir=folder)
+            print(f"Appended a row of {asked.timestamp}")
         elif asked.command == "append-wave":
-            where = (asked.report_file, asked.wave, asked.phase, asked.timestamp)
+            wave = require_wave(asked.wave, folder)
+            where = (asked.report_file, wave, asked.phase, asked.timestamp)
             good, message = append_wave(*where, state_dir=folder)
             print(message, file=sys.stdout if good else sys.stderr)
             return ExitCode.DONE if good else REFUSED
         elif asked.command == "harvest":
-            print(f"added {harvest(state_dir=folder)} rows")
+            harvest(state_dir=folder)
         elif asked.command == "rotate":
-            print(rotate(folder) or "the ledger is short; nothing was moved")
+            rotate(folder)
         else:
-            print(summary("json" if asked.json else "text", folder))
+            summary("json" if asked.json else "text", folder)
     except InputError as error:
         print(f"fleet_ledger: {error}", file=sys.stderr)
         return REFUSED
     return ExitCode.DONE
-
-
-def _parsed(asked: argparse.Namespace, name: str) -> Any:
-    """A number from the command line. argparse would exit with 2 for a bad one, not with 1."""
-    text = getattr(asked, name)
-    try:
-        return float(text) if name == "duration_sec" else int(text)
-    except ValueError as error:
-        raise InputError(f"{name} must be a number, not {text!r:.40}") from error
 
 
 def _folder(state_dir: str | Path | None) -> Path:
@@ -273,22 +293,33 @@ def _check_time(timestamp: str) -> datetime:
             return datetime.fromisoformat(timestamp)
     except (TypeError, ValueError):
         pass
-    raise InputError(f"a timestamp must be like 2026-01-31T23:59:00Z, not {timestamp!r:.40}")
+    raise InvalidValue(f"a timestamp must be like 2026-01-31T23:59:00Z, not {timestamp!r:.40}")
 
 
 def _text(name: str, value: str) -> str:
     text = str(value)
     if "|" in text or not text.isprintable():
-        raise InputError(f"{name} must be one line without |, not {text!r:.60}")
+        raise InvalidValue(f"{name} must be one line without |, not {text!r:.60}")
     return text.strip()
+
+
+def _seconds(value: Any) -> int:
+    try:
+        seconds = float(0 if value in (None, "") else value)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if isinstance(value, bool) or not 0 <= seconds < float("inf"):
+        raise InvalidValue(f"duration_sec must be a number of at least 0, not {value!r:.40}")
+    return round(seconds)
 
 
 def _count(name: str, value: Any) -> int:
     from tools.budget.ceilings import counted
 
-    count = counted(value)
+    is_text = isinstance(value, str) and value.strip().isdecimal()
+    count = counted(int(value) if is_text else value)
     if count is None:
-        raise InputError(f"{name} must be a whole number of at least 0, not {value!r:.40}")
+        raise InvalidValue(f"{name} must be a whole number of at least 0, not {value!r:.40}")
     return count
 
 

@@ -7,41 +7,49 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if not __package__:  # run as a file: import from the checkout, not from this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+if not __package__:  # run as a file, or imported by its bare name
+    _ROOT = str(Path(__file__).resolve().parents[1])
+    if __name__ == "__main__":
+        sys.path[0] = _ROOT  # import from the checkout, not from this folder
+    else:
+        sys.path.append(_ROOT)
+        sys.modules[__name__] = import_module("tools.halt")
 
-from state_store.documents.errors import CannotRunError, ExitCode, InputError
+from state_store.documents.errors import CannotRunError, ExitCode, InputError, InvalidValue
 
 if TYPE_CHECKING:
     import argparse
 
-HALT_FILE = ".HALT"
+SENTINEL_NAME = ".HALT"
+HALT_FILE = SENTINEL_NAME
 HALTED = 1  # the exit code of --status, as scripts of the source expect it
 _MAX_BYTES = 2**16
 
 
-def halt(reason: str, state_dir: str | Path | None = None) -> dict[str, Any]:
-    """Stop every run of this state folder; returns the new `get_halt_info`.
+def halt(reason: object, state_dir: str | Path | None = None) -> Path:
+    """Stop every run of this state folder; returns the file that does so. Any reason is made text.
 
-    Raises CannotRunError if the switch cannot be set, InputError for an empty reason.
+    Raises CannotRunError if the switch cannot be set, ValueError for an empty reason.
     """
     from datetime import UTC, datetime
 
     from state_store.documents.files import write_json_atomic
 
-    if not reason.strip():
-        raise InputError("a halt needs a reason, so that others know when to end it")
+    text = str(reason)
+    if not text.strip():
+        raise InvalidValue("a halt needs a reason, so that others know when to end it")
     path = _halt_path(state_dir)
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
-        write_json_atomic(path, {"reason": reason, "timestamp": stamp})
+        write_json_atomic(path, {"reason": text, "timestamp": stamp})
     except CannotRunError:
         if not _lies_there(path):  # a folder or the like at its path halts as well
             raise
-    return _info(path)
+    return path
 
 
 def is_halted(state_dir: str | Path | None = None) -> bool:
@@ -63,10 +71,12 @@ def clear_halt(state_dir: str | Path | None = None) -> bool:
 
 
 def load_config() -> dict[str, Any]:
-    """The `state_root` of the config of the current folder."""
+    """The `state_root` in force, and all other keys of the current folder's aesop.config.json."""
     from tools.settings import load as settings
+    from tools.settings.sources import SOURCE_FILE, original_config
 
-    return {"state_root": str(settings.resolve_state_dir())}
+    kept = original_config([Path.cwd() / SOURCE_FILE])
+    return {**kept, "state_root": str(settings.resolve_state_dir())}
 
 
 def resolve_state_dir(config: Mapping[str, Any] | None = None) -> Path:
@@ -88,10 +98,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(prog="halt", description="Stop all runs, or allow them again.")
     parser.add_argument("action", nargs="?", choices=("set",), help="set the halt")
-    parser.add_argument("reason", nargs="?", help="the reason, shown by every halted run")
+    parser.add_argument("reason", nargs="*", help="the reason, shown by every halted run")
     parser.add_argument("--status", action="store_true", help="exit 1 if halted, 0 if not")
     parser.add_argument("--clear", action="store_true", help="end the halt")
     parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
+    parser.add_argument("--json", action="store_true", help="answer in JSON")
     return program(parser, _run, argv)
 
 
@@ -100,18 +111,27 @@ def _run(asked: argparse.Namespace) -> int:
     from tools.settings import load as settings
 
     one_action = [asked.action == "set", asked.status, asked.clear].count(True) == 1
-    if (asked.action == "set") != (asked.reason is not None) or not one_action:
+    if (asked.action == "set") != bool(asked.reason) or not one_action:
         raise InputError('give one of: set "<reason>", --status, --clear')
     folder = settings.resolve_state_dir(asked.state_dir)
-    if asked.action == "set":
-        answer = {"halted": True, **halt(asked.reason, folder)}
-    elif asked.clear:
+    answer: dict[str, Any]
+    if asked.clear:
         answer = {"halted": False, "cleared": clear_halt(folder)}
+        told = "cleared" if answer["cleared"] else "not halted"
     else:
+        if asked.action == "set":
+            halt(" ".join(asked.reason), folder)
         info = get_halt_info(folder)
         answer = {"halted": info is not None, **(info or {})}
-    show({**answer, "file": str(folder / HALT_FILE)}, (), as_json=True)
+        told = f"HALTED: {_printable(answer['reason'])}" if answer["halted"] else "not halted"
+    show({**answer, "file": str(folder / HALT_FILE)}, [told], as_json=asked.json)
     return HALTED if asked.status and answer["halted"] else ExitCode.DONE
+
+
+def _printable(reason: str) -> str:
+    from driver.terminal.safe_text import safe_line
+
+    return safe_line(reason).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _halt_path(state_dir: str | Path | None) -> Path:

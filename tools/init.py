@@ -6,10 +6,16 @@ Only the command line; `tools.starter` writes the files and overwrites none.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
-if not __package__:  # run as a file: import from the checkout, not from this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+if not __package__:  # run as a file, or imported by its bare name
+    _ROOT = str(Path(__file__).resolve().parents[1])
+    if __name__ == "__main__":
+        sys.path[0] = _ROOT  # import from the checkout, not from this folder
+    else:
+        sys.path.append(_ROOT)
+        sys.modules[__name__] = import_module("tools.init")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

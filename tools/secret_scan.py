@@ -1,21 +1,27 @@
 """Looks for secrets in staged content, a range of commits, all history, or files.
 
-The command line and the public functions. The rules are in `tools.secrets.rules`.
+The command line and the public functions. The rules are in `tools.secret_rules.rules`.
 `driver.git.stored_blobs` reads content from git.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
-if not __package__:  # run as a file: import from the checkout, not from this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+if not __package__:  # run as a file, or imported by its bare name
+    _ROOT = str(Path(__file__).resolve().parents[1])
+    if __name__ == "__main__":
+        sys.path[0] = _ROOT  # import from the checkout, not from this folder
+    else:
+        sys.path.append(_ROOT)
+        sys.modules[__name__] = import_module("tools.secret_scan")
 
-from tools.secrets import search
-from tools.secrets.placeholders import is_placeholder, mask_secret
-from tools.secrets.rules import FATAL_RULES, SOFTENED_BY_PRAGMA
-from tools.secrets.search import (
+from tools.secret_rules import search
+from tools.secret_rules.placeholders import is_placeholder, mask_secret
+from tools.secret_rules.rules import FATAL_RULES, SOFTENED_BY_PRAGMA
+from tools.secret_rules.search import (
     GitScanError,
     Match,
     ScanError,

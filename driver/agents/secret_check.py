@@ -8,8 +8,8 @@ from driver.domain.commit_message import commit_message
 from driver.domain.results import MODE_NESTED, Change
 from driver.domain.work_item import WorkItem
 from driver.workspace.clone_context import CloneContext
-from tools.secrets.known_values import secrets_of
-from tools.secrets.publishing import objections
+from tools.secret_rules.known_values import secrets_of
+from tools.secret_rules.publishing import objections
 from tools.settings.load import Settings
 
 _AT_ONCE = 64

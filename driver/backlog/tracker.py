@@ -22,10 +22,10 @@ from state_store.tracker.merge import Change, Item
 Edit = Callable[[Item], Mapping[str, Any]]
 
 
-def load_tracker_items(path: Path | str) -> list[Item]:
+def load_tracker_items(tracker_path: Path | str) -> list[Item]:
     """The tracker's items; none if it is missing or broken."""
     try:
-        return list(read_tracker_file(Path(path)).entries)
+        return list(read_tracker_file(Path(tracker_path)).entries)
     except InputError:
         return []
 

@@ -34,7 +34,7 @@ from state_store.documents.errors import StoppedByPolicyError, TidegateError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.journal import entries_about, load_entries
 from state_store.documents.locks import locked
-from tools.secrets.known_values import scan_known_values, secrets_of
+from tools.secret_rules.known_values import scan_known_values, secrets_of
 from tools.settings.load import Settings
 
 

@@ -22,8 +22,8 @@ from driver.scheduler.status import BUILDLOG_MD, STATE_MD
 from state_store.api import StateAPI
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.views.export import buildlog, state_md
-from tools.secrets.known_values import secrets_of
-from tools.secrets.publishing import objections
+from tools.secret_rules.known_values import secrets_of
+from tools.secret_rules.publishing import objections
 from tools.settings.load import Settings
 
 FILES = (STATE_MD, BUILDLOG_MD)

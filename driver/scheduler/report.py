@@ -175,7 +175,7 @@ def failed(wave_id: str, error: TidegateError) -> dict[str, Any]:
 def stopped(wave_id: str, closed: GateClosedError) -> dict[str, Any]:
     """The report of a cycle that a closed gate stopped before its wave."""
     key = {HALT: "halt_reason", CEILING: "ceiling_reason"}.get(closed.gate)
-    reason = {key: str(closed)} if key else {}
+    reason: dict[str, Any] = {key: str(closed)} if key else {}
     return emit_report(
         closed.gate,
         wave_id,
@@ -187,17 +187,47 @@ def stopped(wave_id: str, closed: GateClosedError) -> dict[str, Any]:
     )
 
 
-def emit_report(
-    phase: str, wave_id: str, items_selected: Sequence[str], **optional: Any
+def emit_report(  # noqa: PLR0913, PLR0917 - the source's parameters, which callers give in order
+    phase: str,
+    wave_id: str,
+    items_selected: Sequence[str],
+    items_shipped: Sequence[Mapping[str, Any]] | None = None,
+    items_failed_build: Sequence[str] | None = None,
+    items_skipped: Sequence[Mapping[str, Any]] | None = None,
+    branch: str | None = None,
+    sha: str | None = None,
+    halt_reason: str | None = None,
+    ceiling_reason: str | None = None,
+    error: str | None = None,
+    tracker_update_error: str | None = None,
+    tracker_update_attempted: bool = False,
+    tracker_unmapped_slugs: Sequence[str] | None = None,
+    success: bool = False,
+    merged: bool = False,
+    **more: Any,
 ) -> dict[str, Any]:
-    """The report of a cycle: the fixed keys, then those of `optional` that are not empty."""
-    report = {
+    """The report of a cycle: the fixed keys, those of the original project that are not empty, and
+    `more`, without None and empty lists."""
+    optional = {
+        "items_failed_build": items_failed_build,
+        "items_skipped": items_skipped,
+        "branch": branch,
+        "sha": sha,
+        "halt_reason": halt_reason,
+        "ceiling_reason": ceiling_reason,
+        "error": error,
+        "tracker_update_error": tracker_update_error,
+        "tracker_update_attempted": tracker_update_attempted,
+        "tracker_unmapped_slugs": tracker_unmapped_slugs,
+    }
+    return {
         "phase": phase,
         "wave_id": wave_id,
         "items_selected": list(items_selected),
-        "items_shipped": [],
-        "merged": False,
+        "items_shipped": list(items_shipped or ()),
+        "merged": merged,
         "timestamp": datetime.now(UTC).isoformat(),
-        "success": False,
+        "success": success,
+        **{key: value for key, value in optional.items() if value},
+        **{key: value for key, value in more.items() if value not in (None, [])},
     }
-    return report | {key: value for key, value in optional.items() if value not in (None, [])}

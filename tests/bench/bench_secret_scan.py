@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.secrets.search import scan_blob
+from tools.secret_rules.search import scan_blob
 
 pytestmark = pytest.mark.bench
 

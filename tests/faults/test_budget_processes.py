@@ -130,7 +130,7 @@ def test_a_kill_around_a_dispatch_costs_its_reservation_once(folder: Path, point
         total = store.read_spend(today, Total())
         billed = [e for e in store.read("agent_traces") if e["type"] == "agent_billed"]
     rows = fleet_ledger.parse_ledger_rows(yard.state)
-    assert len({row["timestamp"] for row in rows}) == len(rows) == len(billed) == total.dispatches
+    assert len({row["iso_ts"] for row in rows}) == len(rows) == len(billed) == total.dispatches
     assert total.tokens == 700 * total.dispatches
     assert [total.open, sum(row["tokens_in"] for row in rows)] == [0, total.tokens]
     begun = sum(yard.dispatched().values())

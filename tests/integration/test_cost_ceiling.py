@@ -104,13 +104,45 @@ def test_a_row_without_a_zone_is_utc_wherever_it_is_read(tmp_path: Path, zone: s
     assert json.loads(answer.stdout)["spent"] == 5
 
 
-def test_a_wave_counts_its_own_rows_and_an_unnamed_one_none(tmp_path: Path) -> None:
+def test_a_wave_counts_its_own_rows(tmp_path: Path) -> None:
     ledger(tmp_path, row(NOW, 500, 0, "6"), row(NOW, 20, 3, "7"), row(NOW, 9, 9, ""))
     config = limits(max_wave_tokens=400)
-    assert cost_ceiling.check(config=config, state_dir=tmp_path)["spent"] == 0
     for wave, spent in ((7, 23), ("6", 500), ("8", 0)):
         answer = cost_ceiling.check(config=config, state_dir=tmp_path, wave=wave, trip=False)
         assert (answer["spent"], answer["exceeded"]) == (spent, spent >= 400)
+
+
+def test_a_wave_without_a_name_counts_this_utc_day_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AESOP_WAVE", raising=False)
+    today = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+    ledger(tmp_path, row("2020-01-01T00:00:00Z", 9000, 0), row(today, 500, 0), row(today, 8, 0, ""))
+    for ceiling, exceeded in ((400, True), (508, True), (600, False)):
+        config = limits(max_wave_tokens=ceiling)
+        answer = cost_ceiling.check(config=config, state_dir=tmp_path, trip=False)
+        assert (answer["spent"], answer["exceeded"]) == (508, exceeded)
+        assert "UTC day" in answer["reason"]
+    monkeypatch.setenv("AESOP_WAVE", "7")
+    named = cost_ceiling.check(config=limits(max_wave_tokens=9501), state_dir=tmp_path)
+    assert (named["spent"], named["reason"]) == (9500, None)
+
+
+def test_the_command_without_a_wave_stops_at_what_the_day_has_spent(tmp_path: Path) -> None:
+    (tmp_path / "tidegate.toml").write_text("limits.max_wave_tokens = 400", encoding="utf-8")
+    ledger(tmp_path / "state", row(NOW.replace(hour=0, minute=0, second=0), 500, 0, "6"))
+    done = run("--check", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["spent"]) == (1, 500)
+    assert "UTC day" in done.stderr
+
+
+def test_a_row_without_a_time_stops_because_its_tokens_would_not_count(tmp_path: Path) -> None:
+    for first in ("-", ""):
+        folder = tmp_path / f"state{first}"
+        ledger(folder, row(NOW, 1, 1), row(first, 500, 0))
+        answer = cost_ceiling.check(config=limits(max_wave_tokens=9), state_dir=folder, wave=7)
+        stops(answer, folder)
+        assert "line 6 is no row" in answer["error"]
 
 
 def test_a_window_counts_the_last_minutes(tmp_path: Path) -> None:
@@ -118,6 +150,7 @@ def test_a_window_counts_the_last_minutes(tmp_path: Path) -> None:
     answer = cost_ceiling.check(config=limits(), state_dir=tmp_path, window_minutes=60)
     assert answer["spent"] == 5
     assert cost_ceiling.read_ledger_total_tokens(tmp_path) == 105
+    assert cost_ceiling.read_ledger_total_tokens(tmp_path, "wave", 60) == 5
     start, end = cost_ceiling.calculate_window_bounds(60, NOW)
     assert (start, end) == (NOW - timedelta(hours=1), NOW)
 
@@ -199,7 +232,7 @@ def test_the_command_line_tells_by_exit_code_and_json(tmp_path: Path) -> None:
     over = run("--check", "--spent", "100", "--state-dir", "elsewhere", cwd=tmp_path)
     assert over.returncode == 1
     assert json.loads(over.stdout)["tripped"]
-    assert over.stderr == "cost_ceiling: wave ceiling reached: 100 of 100 tokens spent\n"
+    assert over.stderr == "cost_ceiling: wave cost ceiling reached: 100 of 100 tokens spent\n"
     assert halt.is_halted(tmp_path / "elsewhere")
 
 

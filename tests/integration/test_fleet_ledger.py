@@ -23,7 +23,7 @@ STAMP = "2026-11-29T10:00:00Z"
 
 def add(state: Path, **more: Any) -> bool:
     row: dict[str, Any] = {
-        "timestamp": STAMP,
+        "iso_ts": STAMP,
         "agent_type": "waverun",
         "model": "m",
         "duration_sec": 3,
@@ -44,10 +44,10 @@ def test_a_row_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (tmp_path / LEDGER).read_text().startswith(HEADER)
     (row,) = fleet_ledger.parse_ledger_rows(tmp_path)
     assert row == {
-        "timestamp": STAMP,
+        "iso_ts": STAMP,
         "agent_type": "waverun",
         "model": "m",
-        "duration_sec": 3.0,
+        "duration_sec": 3,
         "tokens_in": 10,
         "tokens_out": 5,
         "verdict": "HUNG",
@@ -59,9 +59,10 @@ def test_a_row_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"timestamp": "yesterday"},
-        {"timestamp": "2026-13-01T00:00:00Z"},
-        {"timestamp": "2026-11-29"},
+        {"iso_ts": "yesterday"},
+        {"iso_ts": "2026-13-01T00:00:00Z"},
+        {"iso_ts": "2026-11-29"},
+        {"iso_ts": ""},
         {"agent_type": "a|b"},
         {"model": "a\nb"},
         {"phase": "a|b"},
@@ -69,15 +70,17 @@ def test_a_row_is_read_as_it_was_written(tmp_path: Path) -> None:
         {"verdict": "GOOD"},
         {"tokens_in": -1},
         {"tokens_out": float("nan")},
-        {"tokens_in": "5"},
+        {"tokens_in": "five"},
+        {"duration_sec": "long"},
         {"tokens_in": True},
         {"duration_sec": float("inf")},
     ],
     ids=str,
 )
 def test_what_is_no_row_is_refused_and_nothing_is_made(tmp_path: Path, wrong: Any) -> None:
-    with pytest.raises(InputError):
-        add(tmp_path, **wrong)
+    for kind in (InputError, ValueError):
+        with pytest.raises(kind):
+            add(tmp_path, **wrong)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -143,7 +146,7 @@ def test_a_summary_of_rows_with_and_without_a_wave(tmp_path: Path) -> None:
         "7": 1,
         "a-name": 1,
     }
-    assert "3 rows, 45 tokens" in fleet_ledger.summary("text", tmp_path)
+    assert "Total: 3 entries, 45 tokens" in fleet_ledger.summary("text", tmp_path)
 
 
 def report(folder: Path, **more: Any) -> Path:
@@ -191,42 +194,94 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert fleet_ledger.main([*where, "rotate"]) == 0
 
 
-def test_transcripts_are_harvested_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "x" / "tasks"
-    folder.mkdir(parents=True)
-    usage = {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 7}
-    lines = [
-        {"message": {"id": "a", "model": "opus", "usage": {**usage, "output_tokens": 1}}},
-        {"message": {"id": "a", "model": "opus", "usage": usage}},
-        {"message": {"id": "b", "model": "opus", "usage": usage}},
-    ]
-    (folder / "one.output").write_text("\n".join(map(json.dumps, lines)) + "\nno json\n")
-    (folder / "two.output").write_text("nothing\n")
+USAGE = {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 7}
+
+
+def said(agent: str | None, message: str, usage: Any = USAGE, **more: Any) -> dict[str, Any]:
+    """A line of a transcript."""
+    named = {} if agent is None else {"agentId": agent}
+    return {**named, **more, "message": {"id": message, "model": "opus", "usage": usage}}
+
+
+def transcript(root: Path, name: str, *lines: dict[str, Any]) -> None:
+    path = root / "x" / "tasks" / f"{name}.output"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(map(json.dumps, lines)) + "\nno json\n[]\n")
+
+
+def harvested(state: Path) -> list[tuple[Any, ...]]:
+    names = ("iso_ts", "agent_type", "model", "tokens_in", "tokens_out", "verdict")
+    return [tuple(row[n] for n in names) for row in fleet_ledger.parse_ledger_rows(state)]
+
+
+def test_each_agent_is_harvested_once_at_the_time_of_its_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = {"timestamp": "2026-11-29T10:00:00.123Z"}
+    growing = said("one", "a", {**USAGE, "output_tokens": 1})
+    transcript(tmp_path, "one", growing, said("one", "a"), said("one", "b", **at))
+    transcript(tmp_path, "two", said(None, "c", uuid="u1", **at), said("none", "d", {}, **at))
     monkeypatch.setenv("AESOP_TEMP_ROOT", str(tmp_path))
     state = tmp_path / "state"
-    assert [fleet_ledger.harvest(state_dir=state) for _ in range(2)] == [2, 0]
-    rows = fleet_ledger.parse_ledger_rows(state)
-    assert [(r["tokens_in"], r["tokens_out"], r["verdict"], r["model"]) for r in rows] == [
-        (200, 14, "OK", "opus"),
-        (0, 0, "EMPTY", "-"),
+    assert [fleet_ledger.harvest(state_dir=state) for _ in range(2)] == [3, 0]
+    assert harvested(state) == [
+        (STAMP, "Agent", "opus", 200, 14, "OK"),
+        (STAMP, "Agent", "opus", 100, 7, "OK"),
+        (STAMP, "Agent", "opus", 0, 0, "EMPTY"),
     ]
+    assert capsys.readouterr().out == "Harvested 3\nSkipped 2\nHarvested 0\nSkipped 2\n"
+    assert fleet_ledger.load_harvest_state(state)[0] == {"one", "u1", "none"}
+
+
+def test_what_a_transcript_gains_later_is_harvested_too(tmp_path: Path) -> None:
+    state, at = tmp_path / "state", {"timestamp": STAMP}
+    transcript(tmp_path, "one", said("one", "a", **at))
+    assert fleet_ledger.harvest(tmp_path, state) == 1
+    transcript(tmp_path, "one", said("one", "a", **at), said("one", "b", **at))
+    assert [fleet_ledger.harvest(tmp_path, state) for _ in range(2)] == [1, 0]
+    assert [row[3:5] for row in harvested(state)] == [(100, 7), (100, 7)]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"seen_agents": ["one"], "last_harvest_ts": STAMP},
+        {"seen": ["x/tasks/one.output"], "timestamp": STAMP},
+    ],
+)
+def test_what_the_source_or_an_older_version_harvested_is_not_spent_twice(
+    tmp_path: Path, held: Any
+) -> None:
+    state, at = tmp_path / "state", {"timestamp": STAMP}
+    path = fleet_ledger.get_ledger_paths(state)[1]
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(held))
+    assert fleet_ledger.load_harvest_state(state)[1] == STAMP
+    transcript(tmp_path, "one", said("one", "a", **at))
+    assert fleet_ledger.harvest(tmp_path, state) == 0
+    transcript(tmp_path, "one", said("one", "a", **at), said("one", "b", **at))
+    assert fleet_ledger.harvest(tmp_path, state) == 1
+    assert "one" in json.loads(path.read_text())["seen_agents"]
 
 
 def spent_today(state: Path, *tokens: int, wave: Any = 5) -> None:
     now = datetime.now(UTC)
     for at, count in enumerate(tokens):
         stamp = (now - timedelta(minutes=at)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        add(state, timestamp=stamp, tokens_in=count, tokens_out=0, wave=wave)
+        add(state, iso_ts=stamp, tokens_in=count, tokens_out=0, wave=wave)
 
 
 def test_a_projection_tells_when_the_ceiling_is_met(tmp_path: Path) -> None:
     spent_today(tmp_path, 300, 300, 300)
-    add(tmp_path, timestamp="2020-01-01T00:00:00Z", tokens_in=10**6, wave=4)
+    add(tmp_path, iso_ts="2020-01-01T00:00:00Z", tokens_in=10**6, wave=4)
     found = cost_projection.project(30, 1200, {}, 60, state_dir=tmp_path)
-    assert (found["current"], found["burn_rate_per_min"], found["projected"]) == (900, 30, 2700)
+    assert (found["current"], found["burn_rate_per_min"]) == (900, 30)
+    assert (found["projected"], found["projected_total"]) == (1800, 2700)
     assert (found["pct_of_ceiling"], found["minutes_to_ceiling"]) == (75.0, 10)
-    assert (found["is_thin_window"], found["by_role"]) == (False, {"waverun": 900})
-    assert "75.0 %" in found["reason"]
+    by_model = {"m": {"tokens_in": 900, "tokens_out": 0, "total": 900, "entries": 3}}
+    assert (found["is_thin_window"], found["by_role"]) == (False, by_model)
+    assert "75.0 %" in found["summary"]
+    assert found["reason"] is None
     none = cost_projection.project(30, None, {}, state_dir=tmp_path)
     assert (none["ceiling"], none["pct_of_ceiling"], none["minutes_to_ceiling"]) == (None,) * 3
 
@@ -235,17 +290,26 @@ def test_an_alert_is_given_once_for_each_wave_and_threshold(tmp_path: Path) -> N
     spent_today(tmp_path, 750)
 
     def alert(wave: Any = 5) -> tuple[Any, bool]:
-        found = cost_projection.check_and_alert(30, 1000, {}, wave=wave, state_dir=tmp_path)
+        found = cost_projection.check_and_alert(30, 1000, wave, {}, state_dir=tmp_path)
         return found["alert_level"], found["fired_alert"]
 
-    assert [alert(), alert()] == [(70, True), (70, False)]
+    assert [alert(), alert()] == [("70", True), ("70", False)]
     spent_today(tmp_path, 200)
-    assert [alert(), alert()] == [(90, True), (90, False)]
+    assert [alert(), alert()] == [("90", True), ("90", False)]
     assert (tmp_path / ".cost-alert-70-w5").exists()
     log = (tmp_path / "SECURITY-ALERTS.log").read_text().splitlines()
-    assert [line.split()[1] for line in log] == ["cost-alert-70", "cost-alert-90"]
+    assert [line.split()[1] for line in log] == ["HIGH", "CRITICAL"]
     with pytest.raises(ValueError, match="AESOP_WAVE"):
-        cost_projection.check_and_alert(30, 1000, {}, state_dir=tmp_path)
+        cost_projection.check_and_alert(30, 1000, config={}, state_dir=tmp_path)
+
+
+def test_a_jump_past_90_percent_alerts_for_both_levels(tmp_path: Path) -> None:
+    spent_today(tmp_path, 950)
+    found = cost_projection.check_and_alert(30, 1000, 5, {}, state_dir=tmp_path)
+    assert (found["alert_level"], found["fired_alert"]) == ("90", True)
+    log = (tmp_path / "SECURITY-ALERTS.log").read_text().splitlines()
+    assert [("70%" in line, "90%" in line) for line in log] == [(True, False), (False, True)]
+    assert all((tmp_path / f".cost-alert-{level}-w5").exists() for level in (70, 90))
 
 
 def test_the_projections_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,7 +319,7 @@ def test_the_projections_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["current"] == 750
     assert cost_projection.main(["--check-alerts", *where]) == 1
     assert cost_projection.main(["--check-alerts", "--wave", "5", *where]) == 0
-    assert cost_projection.main(where) == 2
+    assert cost_projection.main(where) == 0
     assert cost_projection.main(["--projection", "--window", "0", *where]) == 2
 
 

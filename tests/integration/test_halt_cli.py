@@ -56,14 +56,24 @@ def test_set_status_and_clear_tell_by_exit_code_and_json(tmp_path: Path) -> None
     held = json.loads((tmp_path / "state" / ".HALT").read_text(encoding="utf-8"))
     assert held["reason"] == "stop \u00e9 \x1b[31m"
     assert held["timestamp"].endswith("Z")
-    status = run("--status", cwd=tmp_path)
-    assert status.returncode == 1
-    assert status.stdout.isascii()
+    for flags in (("--status",), ("--status", "--json")):
+        status = run(*flags, cwd=tmp_path)
+        assert status.returncode == 1
+        assert status.stdout.isascii()
+        assert "\x1b" not in status.stdout
     assert json.loads(status.stdout)["reason"] == held["reason"]
-    assert "\x1b" not in status.stdout
     assert run("--clear", cwd=tmp_path).returncode == 0
-    assert json.loads(run("--status", cwd=tmp_path).stdout)["halted"] is False
-    assert json.loads(run("--clear", cwd=tmp_path).stdout)["cleared"] is False
+    assert json.loads(run("--status", "--json", cwd=tmp_path).stdout)["halted"] is False
+    assert json.loads(run("--clear", "--json", cwd=tmp_path).stdout)["cleared"] is False
+
+
+def test_the_text_form_says_halted_with_the_reason_not_halted_or_cleared(tmp_path: Path) -> None:
+    assert run("--status", cwd=tmp_path).stdout == "not halted\n"
+    done = run("set", "stop", "now", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "HALTED: stop now\n")
+    status = run("--status", cwd=tmp_path)
+    assert (status.returncode, status.stdout) == (1, "HALTED: stop now\n")
+    assert run("--clear", cwd=tmp_path).stdout == "cleared\n"
 
 
 @pytest.mark.parametrize(
@@ -131,8 +141,8 @@ def test_every_odd_form_of_the_file_halts_with_a_readable_reason(
     info = halt.get_halt_info(tmp_path)
     assert info is not None
     assert info["reason"].startswith("halted")
-    assert halt.halt("again", tmp_path)["reason"].startswith(("again", "halted"))
-    assert halt.is_halted(tmp_path)
+    assert halt.halt("again", tmp_path) == tmp_path / ".HALT"
+    assert (halt.get_halt_info(tmp_path) or {})["reason"].startswith(("again", "halted"))
 
 
 @posix
@@ -181,7 +191,7 @@ def test_an_ordinary_user_who_cannot_look_is_halted(tmp_path: Path, mode: int) -
     halt.halt("secret reason", state)
     (state / ".HALT").chmod(0o600)
     state.chmod(mode)
-    status = run("--status", "--state-dir", state, cwd=tmp_path, as_nobody=True)
+    status = run("--status", "--json", "--state-dir", state, cwd=tmp_path, as_nobody=True)
     assert status.returncode == 1, status.stderr
     assert json.loads(status.stdout)["reason"].startswith("halted")
 

@@ -326,7 +326,7 @@ def test_a_conflict_on_another_item_does_not_stop_a_write(write: WriteAPI, tmp_p
 
 def test_reading_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
     read = ReadAPI(tmp_path / "none")
-    assert (read.read_tracker_snapshot(), read.read_orchestrator_status()) == ({}, {})
+    assert (read.read_tracker_snapshot(), read.read_orchestrator_status()) == ({}, None)
     assert (read.is_orchestrator_status_fresh(), read.check_heartbeat_fresh("x")) == (False, False)
     assert read.read_ledger_rows() == []
     assert list(tmp_path.iterdir()) == []
@@ -383,6 +383,6 @@ def test_ledger_rows_come_by_column(tmp_path: Path) -> None:
         "| 2026-01-02T03:04:06Z | waverun | haiku | 1.5 | ? | 50 | OK | build |\n"
     )
     first, second = ReadAPI(tmp_path).read_ledger_rows()
-    assert first["ts"] == "2026-01-02T03:04:05Z"
+    assert first["iso_ts"] == "2026-01-02T03:04:05Z"
     assert (first["duration_sec"], first["tokens_in"], first["wave"]) == (12, 100, 7)
     assert (second["duration_sec"], second["tokens_in"], second["wave"]) == (1.5, None, None)

@@ -22,7 +22,7 @@ from tests.support.reviewers import Reviewer
 DYNAMIC = frozenset(
     {
         *("pipelines", "promptHashes", "gateDefinitions", "engines", "prompts", "origins"),
-        *("by_role", "by_model", "by_phase", "by_verdict", "by_wave"),
+        *("by_role", "by_model", "by_phase", "by_verdict", "by_wave", "by_wave_phase"),
     }
 )
 # What is said under these keys are words of the contract, so they are told as well.
@@ -210,7 +210,10 @@ def _cycles(project: Project, found: Documents) -> None:
     halt = ROOT / "tools" / "halt.py"
     state = ("--state-dir", project.state)
     run_here(halt, "set", "a reason", *state, cwd=project.home)
-    found.add("halt --status", _reported(run_here(halt, "--status", *state, cwd=project.home), 1))
+    found.add(
+        "halt --status",
+        _reported(run_here(halt, "--status", "--json", *state, cwd=project.home), 1),
+    )
     _add_cycle(found, _reported(project.schedule(), 3))
     run_here(halt, "--clear", *state, cwd=project.home)
 

@@ -23,7 +23,7 @@ from tools.budget.ceilings import Ceilings, Limits
 
 def add(folder: Path, tokens: int, wave: str = "other") -> None:
     stamp = f"{datetime.now(UTC):%Y-%m-%dT00:00:00Z}"  # all in one second
-    fleet_ledger.append_ledger_line(stamp, "a", "m", 1, tokens, wave=wave, state_dir=folder)
+    fleet_ledger.append_ledger_line(stamp, "a", "m", 1, tokens, 0, wave=wave, state_dir=folder)
 
 
 def spent(folder: Path) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from tests.support.secrets import noise
-from tools.secrets.known_values import scan_known_values, secrets_of
+from tools.secret_rules.known_values import scan_known_values, secrets_of
 
 SECRET = 'Tr0ub4dor &"<3>/+=' + noise(20)
 NAME = {"API_KEY": SECRET}

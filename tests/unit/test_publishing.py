@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from tests.support.secrets import aws_key, github, noise
-from tools.secrets.publishing import objections
+from tools.secret_rules.publishing import objections
 
 KNOWN = {"API_KEY": noise(24, 9)}
 VALUE = KNOWN["API_KEY"].encode()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.secrets import aws_key, github, noise, pem
-from tools.secrets.placeholders import is_placeholder, mask_secret
-from tools.secrets.search import (
+from tools.secret_rules.placeholders import is_placeholder, mask_secret
+from tools.secret_rules.search import (
     PRAGMA,
     holds_pragma,
     is_env_file,

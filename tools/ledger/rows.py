@@ -19,19 +19,22 @@ from state_store.documents.files import MissingFileError, read_text
 LEDGER = Path("ledger") / "OUTCOMES-LEDGER.md"
 ARCHIVES = "archives"
 COLUMNS = (
-    *("timestamp", "agent_type", "model", "duration_sec", "tokens_in", "tokens_out"),
+    *("ISO ts", "agent_type", "model", "duration_sec", "tokens_in", "tokens_out"),
     *("verdict", "phase", "wave"),
 )
-HEADER = f"# Outcomes ledger\n\n| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
+HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
 PHASE_CHARACTERS = 15
+STAMP = "%Y-%m-%dT%H:%M:%SZ"
 DISPATCH = "dispatch"
 _REMEDY = "; put it right, or move the file away: what our own runs used is in the store as well"
-_UNKNOWN = ("", "-", "none", "null", "n/a", "?")
+NONE = ("", "-")
+_UNKNOWN = (*NONE, "none", "null", "n/a", "?")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row. `stamp` is its time as written, `at` the same in UTC. None tokens are unknown."""
+    """A row. `stamp` is its time as written, `at` the same in UTC. None tokens are unknown. `phase`
+    and `wave` are "" if the row has none."""
 
     stamp: str
     at: datetime
@@ -84,7 +87,7 @@ def rows_in(path: Path) -> list[Row]:
     for number, line in enumerate(lines, 1):
         if is_row(line):
             try:
-                found.append(_row([cell.strip() for cell in line.strip().strip("|").split("|")]))
+                found.append(_row(_cells(line)))
             except (ValueError, IndexError) as error:
                 raise InputError(f"{path} line {number} is no row of a ledger{_REMEDY}") from error
     return found
@@ -134,14 +137,30 @@ def not_in_store(rows: Iterable[Row], known: Container[str]) -> list[LedgerUse]:
 
 
 def is_row(line: str) -> bool:
-    """True for a table line with a digit in its first cell, which excludes the header."""
-    first = line.strip().strip("|").split("|")[0]
-    return line.lstrip().startswith("|") and any(letter.isdigit() for letter in first)
+    """True for a table line with a digit in its first cell, which excludes the header, and for one
+    without a time: its tokens would not count, so it is read as a row, and refused."""
+    if not line.lstrip().startswith("|"):
+        return False
+    first, *others = _cells(line)
+    seen = "".join(others) if first in NONE else first
+    return any(letter.isdigit() for letter in seen)
+
+
+def time_of(stamp: str) -> datetime:
+    """A row's time in UTC. Raises ValueError for a stamp that is none."""
+    at = datetime.fromisoformat(stamp)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a table line, also empty ones at its ends."""
+    inner = line.strip().removeprefix("|").removesuffix("|")
+    return [cell.strip() for cell in inner.split("|")]
 
 
 def _row(cells: Sequence[str]) -> Row:
     """Parse cells to a row. Raises ValueError and IndexError."""
-    at = datetime.fromisoformat(cells[0])
+    at = time_of(cells[0])
     try:
         seconds = float(cells[3])
     except ValueError:
@@ -149,8 +168,8 @@ def _row(cells: Sequence[str]) -> Row:
     entered, left = (None if c.lower() in _UNKNOWN else int(c) for c in (cells[4], cells[5]))
     if (entered or 0) < 0 or (left or 0) < 0:
         raise ValueError(cells)
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    verdict, phase, wave = [*cells[6:9], "", "", ""][:3]
+    verdict, *named = [*cells[6:9], "", "", ""][:3]
+    phase, wave = ("" if cell in NONE else cell for cell in named)
     return Row(cells[0], at, cells[1], cells[2], seconds, entered, left, verdict, phase, wave)
 
 
@@ -160,35 +179,40 @@ KINDS = ("verdict", "phase", "model", "wave")
 def as_dict(row: Row) -> dict[str, Any]:
     """A row by column. Unknown tokens are 0, as the original project's programs expect."""
     return {
-        "timestamp": row.stamp,
+        "iso_ts": row.stamp,
         "agent_type": row.agent_type,
         "model": row.model,
-        "duration_sec": row.seconds,
+        "duration_sec": round(row.seconds),
         "tokens_in": row.tokens_in or 0,
         "tokens_out": row.tokens_out or 0,
         "verdict": row.verdict,
-        "phase": row.phase,
+        "phase": row.phase or None,
         "wave": wave_of(row.wave),
     }
 
 
 def wave_of(cell: str) -> int | str | None:
     """The number or the name of a wave, or None."""
-    if cell in ("", "-"):
+    if cell in NONE:
         return None
     return int(cell) if cell.isdecimal() else cell
 
 
 def summed(rows: Sequence[Row]) -> dict[str, Any]:
-    """Sums of all rows, and by verdict, phase, model and wave. `unmetered` rows have no use."""
+    """Sums of all rows, and by verdict, phase, model, wave, and wave with phase. `unmetered` rows
+    have no use. `totals`, `by_wave` and `by_wave_phase` are those of the original project."""
 
-    def by(kind: str) -> dict[str, dict[str, int]]:
-        sums: dict[str, dict[str, int]] = {}
-        for row in rows:
-            one = sums.setdefault(getattr(row, kind) or "-", {"rows": 0, "tokens": 0})
-            one["rows"] += 1
-            one["tokens"] += row.tokens
-        return dict(sorted(sums.items()))
+    def by(names: Iterable[str]) -> dict[str, dict[str, int]]:
+        groups: dict[str, list[Row]] = {}
+        for name, row in zip(names, rows, strict=True):
+            groups.setdefault(name or "-", []).append(row)
+        return {name: _sums_of(group) for name, group in sorted(groups.items())}
+
+    def ours(sums: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        return {
+            name: {**one, "rows": one["entries"], "tokens": one["tokens_in"] + one["tokens_out"]}
+            for name, one in sums.items()
+        }
 
     return {
         "rows": len(rows),
@@ -196,18 +220,33 @@ def summed(rows: Sequence[Row]) -> dict[str, Any]:
         "tokens_out": sum(row.tokens_out or 0 for row in rows),
         "tokens": sum(row.tokens for row in rows),
         "unmetered": sum(row.tokens_out is None for row in rows),
-        **{f"by_{kind}": by(kind) for kind in KINDS},
+        "totals": _sums_of(rows),
+        **{f"by_{kind}": ours(by(getattr(row, kind) for row in rows)) for kind in KINDS},
+        "by_wave_phase": by(str((wave_of(row.wave), row.phase or None)) for row in rows),
+    }
+
+
+def _sums_of(rows: Sequence[Row]) -> dict[str, int]:
+    return {
+        "entries": len(rows),
+        "tokens_in": sum(row.tokens_in or 0 for row in rows),
+        "tokens_out": sum(row.tokens_out or 0 for row in rows),
+        "duration": sum(round(row.seconds) for row in rows),
     }
 
 
 def as_text(sums: dict[str, Any]) -> str:
     """The result of `summed` as lines for people."""
 
-    def rows(one: dict[str, Any]) -> str:
-        return "1 row" if one["rows"] == 1 else f"{one['rows']} rows"
+    def told(one: dict[str, int]) -> str:
+        entries = "1 entry" if one["entries"] == 1 else f"{one['entries']} entries"
+        entered, left = one["tokens_in"], one["tokens_out"]
+        return f"{entries}, {entered + left} tokens ({entered} in, {left} out), {one['duration']} s"
 
-    lines = [f"{rows(sums)}, {sums['tokens']} tokens, {sums['unmetered']} unmetered"]
-    for kind in KINDS:
-        for name, one in sums[f"by_{kind}"].items():
-            lines.append(f"{kind} {name}: {rows(one)}, {one['tokens']} tokens")
+    lines = [f"Total: {told(sums['totals'])}, {sums['unmetered']} unmetered"]
+    lines += ["", "Wave and phase:"]
+    lines += [f"  {name}: {told(one)}" for name, one in sums["by_wave_phase"].items()]
+    for kind in reversed(KINDS):
+        lines += ["", f"{kind.capitalize()}:"]
+        lines += [f"  {name}: {told(one)}" for name, one in sums[f"by_{kind}"].items()]
     return "\n".join(lines)

@@ -16,7 +16,17 @@ from state_store.database.spend import Use
 from state_store.database.store import EventStore
 from state_store.documents.files import MissingFileError, make_folder, read_text, write_text_atomic
 from state_store.documents.locks import locked
-from tools.ledger.rows import ARCHIVES, HEADER, LEDGER, archives, is_row, line_of, rows_in, use_line
+from tools.ledger.rows import (
+    ARCHIVES,
+    HEADER,
+    LEDGER,
+    NONE,
+    archives,
+    is_row,
+    line_of,
+    rows_in,
+    use_line,
+)
 
 MOST_ROWS = 200
 
@@ -80,7 +90,8 @@ def append_line(state_dir: Path, cells: Sequence[object], *, once: bool = False)
     """Add a row. With `once`, returns False if a row has the same time, phase and wave."""
     ledger = state_dir / LEDGER
     with _locked(ledger):
-        mark = tuple(str(cells[n]) for n in (0, 7, 8))
+        stamp, *named = (str(cells[n]) for n in (0, 7, 8))
+        mark = (stamp, *("" if cell in NONE else cell for cell in named))
         if once and any((r.stamp, r.phase, r.wave) == mark for r in rows_in(ledger)):
             return False
         _add(state_dir, [line_of(cells)])

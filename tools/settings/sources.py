@@ -7,7 +7,7 @@ argument. Problems are collected, not raised.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,23 @@ def read_files(
             break
     if not _read_toml(project / PROJECT_FILE, found):
         _read_pyproject(project / "pyproject.toml", found)
+
+
+def original_config(files: Iterable[Path]) -> dict[str, Any]:
+    """All keys of the original project's config among `files`; {} if there is none.
+
+    Raises InputError if it cannot be read.
+    """
+    from state_store.documents.files import MissingFileError, read_json
+
+    for path in files:
+        if path.suffix == ".json":
+            try:
+                held = read_json(path)
+            except MissingFileError:
+                continue
+            return held if isinstance(held, dict) else {}
+    return {}
 
 
 def user_file(environ: Mapping[str, str]) -> Path | None:

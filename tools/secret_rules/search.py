@@ -11,7 +11,7 @@ import re
 from pathlib import PurePath, PurePosixPath
 from typing import NamedTuple
 
-from tools.secrets.rules import (
+from tools.secret_rules.rules import (
     CREDENTIAL_FILENAME,
     GENERIC,
     IN_ENV_FILE,

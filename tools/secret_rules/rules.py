@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tools.secrets.placeholders import is_blanked, is_placeholder, is_random_looking
+from tools.secret_rules.placeholders import is_blanked, is_placeholder, is_random_looking
 
 ENV_ACCESS = "env_access"
 ENV_ASSIGNMENT = "env_assignment"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tools.secrets.known_values import scan_known_values
-from tools.secrets.placeholders import mask_secret
-from tools.secrets.search import Match, scan_blob
+from tools.secret_rules.known_values import scan_known_values
+from tools.secret_rules.placeholders import mask_secret
+from tools.secret_rules.search import Match, scan_blob
 
 
 def objections(
