@@ -112,7 +112,7 @@ def load_config(loaded: Settings | None = None) -> dict[str, Any]:
 
 
 def read_ledger_total_tokens(
-    state_dir: str | Path | None = None,
+    state_dir: str | Path | None,
     period: str = WAVE,
     window_minutes: float | None = None,
     *,

@@ -17,7 +17,8 @@ NAMES = {
         *("wave_bridge", "wave_loop", "wave_scheduler"),
     ],
     "tools": [
-        *("cost_ceiling", "cost_projection", "doctor", "fleet_ledger", "halt", "init", "intake"),
+        *("common", "cost_ceiling", "cost_projection", "doctor", "fleet_ledger", "halt"),
+        *("heartbeat", "init", "intake", "stall_check", "wave_resume"),
         *("orchestrator_status", "reconcile", "recover", "reproduce", "secret_scan", "state"),
         *("verify_state", "wave_ledger_hook", "wave_preflight", "wave_templates"),
     ],
