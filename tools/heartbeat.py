@@ -55,10 +55,11 @@ def beat(
 def check(max_age: float = MAX_AGE_S, state_dir: str | Path | None = None) -> NoReturn:
     """Print the age of every heartbeat. Ends with SystemExit: 1 if one is stale, else 0."""
     from driver.terminal.safe_text import safe_line
+    from state_store.documents.heartbeats import MAX_AHEAD_S
 
     any_stale = False
     for shown, age in _ages(state_dir):
-        stale = _is_stale(age, max_age)
+        stale = age > max_age or age < -MAX_AHEAD_S
         any_stale = any_stale or stale
         print(safe_line(f"{shown} {'STALE' if stale else 'ALIVE'} age:{age}s"))
     raise SystemExit(STALE if any_stale else 0)
@@ -113,12 +114,6 @@ def _ages(state_dir: str | Path | None) -> Iterator[tuple[str, int]]:
             except ValueError:
                 age = NO_TIME_S
             yield f"{kind}/{path.name}", age
-
-
-def _is_stale(age: int, max_age: float) -> bool:
-    from state_store.documents.heartbeats import MAX_AHEAD_S
-
-    return age > max_age or age < -MAX_AHEAD_S
 
 
 def _state_folder(state_dir: str | Path | None) -> Path:

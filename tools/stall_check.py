@@ -209,6 +209,7 @@ def _agents(
 
 
 def _verdict(age_s: float, threshold_s: float) -> str:
+    """Ok up to the threshold, stale up to twice the threshold, then dead."""
     if age_s > 2 * threshold_s:
         return DEAD
     return STALE if age_s > threshold_s else OK

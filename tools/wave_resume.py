@@ -75,7 +75,11 @@ def classify_items(journal: Iterable[object], workdir: str | Path) -> dict[str, 
     for record in journal:
         if isinstance(record, dict) and record.get("slug"):
             last[str(record["slug"])] = record
-    done = {slug: _is_completed(record, workdir) for slug, record in last.items()}
+    done = {}
+    for slug, record in last.items():
+        files = record.get("files")
+        named = files if record.get("status") == COMPLETED and isinstance(files, list) else []
+        done[slug] = bool(named) and verify_files_exist(workdir, named)
     completed = [slug for slug in done if done[slug]]
     remaining = [slug for slug in done if not done[slug]]
     hint = f"resume with {remaining[0]}" if remaining else "all items are completed"
@@ -111,13 +115,6 @@ def _show(asked: argparse.Namespace) -> int:
         lines += [f"  {slug}" for slug in found[key]]
     show(found, map(safe_line, [*lines, found["resume_hint"]]), as_json=asked.json)
     return 0
-
-
-def _is_completed(record: Mapping[str, Any], workdir: str | Path) -> bool:
-    files = record.get("files")
-    if record.get("status") != COMPLETED or not isinstance(files, list) or not files:
-        return False
-    return verify_files_exist(workdir, files)
 
 
 def _records_of_waves(folder: Path) -> list[dict[str, Any]]:

