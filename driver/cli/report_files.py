@@ -6,7 +6,6 @@ A program may start without its standard files, and the reader of stdout may clo
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from driver.backends.recording import RecordingWriter
 from driver.terminal.progress import to_stderr
 from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
 from state_store.documents.files import write_json_atomic, write_text_where_named
+from state_store.documents.indented_json import indented
 from state_store.documents.journal import safe_slug
 
 
@@ -69,7 +69,7 @@ def write_report(report: Mapping[str, Any], output: str | None) -> int:
     """Writes the report and returns the exit code. A lost report is a failure, but the exit code of
     a failed wave comes first."""
     code = int(report.get("exit_code", 0 if report.get("success", True) else 1))
-    text = json.dumps(report, indent=2) + "\n"
+    text = indented(report) + "\n"
     if output:
         try:
             write_text_where_named(Path(output), text)

@@ -19,6 +19,7 @@ from typing import Any, Self
 from state_store.documents import strict_json
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.failpoints import failpoint
+from state_store.documents.indented_json import indented
 
 MAX_BYTES = 64 * 2**20
 _REPLACE_WAITS_S = (0.01, 0.05, 0.2, 0.5)
@@ -65,11 +66,11 @@ class StagedFile:
     @classmethod
     def of_json(cls, path: Path, obj: Any, indent: int | None = 2) -> Self:
         """Stage `obj` as JSON and a newline. Raises ValueError or TypeError if it is not JSON."""
-        text = json.dumps(obj, indent=indent, allow_nan=False, ensure_ascii=False)
+        text = _json_text(obj, indent, ensure_ascii=False)
         try:
             body = f"{text}\n".encode()
         except UnicodeEncodeError:  # half a surrogate pair, as in an undecodable file name
-            body = f"{json.dumps(obj, indent=indent, allow_nan=False)}\n".encode()
+            body = f"{_json_text(obj, indent, ensure_ascii=True)}\n".encode()
         return cls(path, body)
 
     def __enter__(self) -> Self:
@@ -92,6 +93,12 @@ class StagedFile:
         """Remove the temporary file unless it was swapped in."""
         with suppress(OSError):
             self._fresh.unlink()
+
+
+def _json_text(obj: Any, indent: int | None, *, ensure_ascii: bool) -> str:
+    if indent == 2:
+        return indented(obj, allow_nan=False, ensure_ascii=ensure_ascii)
+    return json.dumps(obj, indent=indent, allow_nan=False, ensure_ascii=ensure_ascii)
 
 
 def write_json_atomic(path: Path, obj: Any, indent: int | None = 2) -> None:
