@@ -7,6 +7,7 @@ changes.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -17,7 +18,7 @@ from pathlib import Path
 from driver.checkout_guard.fingerprint import AROUND, SETTING
 from driver.checkout_guard.home_settings import settings_of_builds, settings_of_checkers
 from driver.checkout_guard.installed import PACKAGES
-from driver.filesystem.tree import signature_at
+from driver.filesystem.tree import signature_at, signature_of
 from driver.policy.protected_paths import configuration
 
 _GIT_FILES = (
@@ -86,10 +87,20 @@ class EnvironmentFingerprint:
         lib = ((root, name) for root in self._roots for name in _names(root))
         pythons = (f"{root}/{name}" for root, name in lib if name.startswith("python"))
         for folder in (f"{python}/{name}" for python in pythons for name in PACKAGES):
-            # Compiled files do not count, because Python writes them at any time.
-            for module in _names(folder):
-                if module != "__pycache__":
-                    yield f"{folder}/{module}", signature_at(f"{folder}/{module}")
+            yield from _modules(folder)
+
+
+def _modules(folder: str) -> Iterator[tuple[str, object]]:
+    """The stat data of everything in a folder of packages, read in one go: there may be thousands.
+    Compiled files do not count, because Python writes them at any time."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == "__pycache__":
+                continue
+            signature = None
+            with contextlib.suppress(OSError):  # it was just removed
+                signature = signature_of(entry.stat(follow_symlinks=False))
+            yield entry.path, signature
 
 
 def _there(path: str) -> Iterator[tuple[str, object]]:

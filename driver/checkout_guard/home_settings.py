@@ -83,10 +83,10 @@ class HomeSettings:
         now, start = self.look(), self._start
         return tuple(path for path in self._paths if now.get(path) != start.get(path))
 
-    def untold(self) -> tuple[str, ...]:
-        """The changed settings that this did not return before."""
+    def untold(self, changed: Iterable[str]) -> tuple[str, ...]:
+        """The `changed` settings that this did not return before."""
         with self._lock:
-            new = tuple(path for path in self.changed() if path not in self._told)
+            new = tuple(path for path in changed if path not in self._told)
             self._told |= {*new}
         return new
 

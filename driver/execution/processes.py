@@ -157,6 +157,12 @@ class Processes:
         except OSError as problem:
             return _without_exit(Ending.COULD_NOT_START, why_not_started(command, problem))
 
+    def beside(self) -> Processes:
+        """Processes of another owner, which the same fork server starts."""
+        others = Processes(supervised=False)
+        others._fork_server = self._fork_server
+        return others
+
     def make_ready(self) -> None:
         """Start the fork server early, so that the next run starts sooner."""
         if self._fork_server is not None and not self._cancelled:

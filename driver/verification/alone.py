@@ -58,9 +58,9 @@ def settled(
     disturbed it, or if settings in the user's home changed during the run."""
     before = wave.home.changed()
     run = once(Alone.NO)
-    if wave.home.changed() != before:  # settings of the home changed meanwhile
+    if (now := wave.home.changed()) != before:  # settings of the home changed meanwhile
         run = once(Alone.NO)
-    if paths := wave.home.untold():
+    if paths := wave.home.untold(now):
         wave.recorder.say(_SETTINGS.format(", ".join(paths)))
     room = needed(run, test)
     if room is Alone.NO or wave.gates.stop.is_set:

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver
@@ -48,8 +48,8 @@ _FEW_FILES = 3000  # with more files, an extra checkout takes longer than it sav
 class SideProcesses:
     """The processes of a wave other than agents and tests: set-ups, and connections to a remote."""
 
-    setups: Processes = field(default_factory=Processes)
-    talks: Processes = field(default_factory=Processes)
+    setups: Processes
+    talks: Processes
 
     @classmethod
     def ending_with(
@@ -58,7 +58,8 @@ class SideProcesses:
         """The side processes of a wave; they and the processes of `drivers` end when the wave
         stops. A halt lets a started push continue for `push_patience_s` seconds: after a cut-off
         push, nobody could know whether it arrived."""
-        side = cls()
+        setups = Processes()
+        side = cls(setups, setups.beside())
         stop.on_set(side.setups.cancel)
         stop.on_set_patiently(side.talks.cancel, push_patience_s)
         for driver in drivers:
