@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.domain.results import MODE_NESTED, Change
 from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
-from driver.git.command import BULK_TIMEOUT_S, GitError, c_quoted, raw, records, run_git, text
+from driver.git.command import BULK_TIMEOUT_S, GitError, raw, records, run_git, text
 from driver.git.commit_spec import Commit, CommitSpec, import_stream
+from driver.git.loose_objects import Entry, LooseObjects
 from driver.git.private_reader import PrivateTrees
 from driver.git.push import Sending, send
 from driver.git.push_result import PushResult
@@ -200,18 +201,13 @@ class PrivateGit(PrivateTrees):
         """The whole text of a commit."""
         return self._git("cat-file", "commit", commit).stdout
 
-    def commit_like(self, found: bytes, path: str, mode: str, content: bytes) -> str:
-        """A commit that differs from the commit of the text `found` in one file only: same parents,
-        people, times and message."""
-        tree, line_end, rest = found.removeprefix(b"tree ").partition(b"\n")
-        ref = f"refs/tidegate/{uuid.uuid4().hex}"
-        head = f"commit {ref}\nmark :1\ncommitter a <a> 0 +0000\ndata 0\nM 040000 {text(tree)} \n"
-        file = b"M %s inline %s\ndata %d\n%s\n" % (raw(mode), c_quoted(path), len(content), content)
-        stream = b"feature done\n" + raw(head) + file + b'\nls :1 ""\ndone\n'
-        shown = text(self._git("fast-import", "--quiet", "--force", stdin=stream).stdout)
-        made = b"tree " + raw(shown.split()[2]) + line_end + rest
-        done = self._git("hash-object", "-t", "commit", "-w", "--stdin", stdin=made)
-        return self._id(done)
+    def commit_like(
+        self, found: bytes, listed: Mapping[str, Entry], path: str, mode: str, content: bytes
+    ) -> str:
+        """A commit that differs from the commit of the text `found`, whose tree has the entries
+        `listed`, in one file only: same parents, people, times and message. It is not durable."""
+        loose = LooseObjects(self.path / "objects", self.object_format)
+        return loose.commit_like(found, listed, path, mode, content)
 
     def store(self, content: bytes) -> str:
         """Store a file's content and return its id."""

@@ -24,6 +24,7 @@ from driver.git.command import (
     run_git,
     text,
 )
+from driver.git.loose_objects import MODE_FOLDER, Entry
 from driver.git.object_check import Recent, misnamed, read_objects, touched_since
 from driver.git.repository import Repository, borrow_objects
 
@@ -103,7 +104,6 @@ class PrivateDir:
 
 
 _AT_ONCE = 500  # objects to hold in memory at a time
-_MODE_FOLDER = "040000"
 _AS_PATCH = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff",
              "--no-textconv", "--no-color")  # fmt: skip
 
@@ -178,13 +178,16 @@ class PrivateTrees(PrivateDir):
         fields = records(listed.rstrip(b"\0") + b"\0")
         entries = [*map(_change, fields[::2], fields[1::2])]
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
-        changes = tuple(c for c in entries if _MODE_FOLDER not in (c.mode, c.base_mode))
-        return Examined(changes, patch, self._misnamed(new))
+        changes = tuple(c for c in entries if MODE_FOLDER not in (c.mode, c.base_mode))
+        before = {c.base_blob for c in changes if c.base_blob and c.base_mode != MODE_NESTED}
+        return Examined(changes, patch, self._misnamed(new, before))
 
-    def objects_in(self, tree: str) -> frozenset[str]:
-        """The ids of a tree and of all files, links and trees in it."""
+    def listed(self, tree: str) -> dict[str, Entry]:
+        """Mode and id of everything in a tree, folders too, by path."""
         entries = records(self._git("ls-tree", "-r", "-t", "-z", tree).stdout)
-        return frozenset({tree, *(entry.partition("\t")[0].split(" ")[2] for entry in entries)})
+        pairs = (entry.partition("\t")[::2] for entry in entries)
+        fields = ((path, facts.split(" ")) for facts, path in pairs)
+        return {path: (mode, name) for path, (mode, _, name) in fields}
 
     def replaced(self, ids: Set[str], borrowed: Path) -> tuple[str, ...]:
         """The ids of forged objects written since this git dir was created, in it or in the folder
@@ -193,16 +196,17 @@ class PrivateTrees(PrivateDir):
         new = (touched_since(f, since, width) for f in (borrowed, self.path / "objects"))
         return self._misnamed(set[str]().union(*new) & ids)
 
-    def _misnamed(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """The ids of objects that are missing or have another content."""
-        found, wanted = list[str](), sorted(ids)
+    def _misnamed(self, ids: Set[str], others: Set[str] = frozenset()) -> tuple[str, ...]:
+        """The ids of objects that are missing or have another content. The `others` are read too,
+        because their contents are needed next."""
+        found, wanted = list[str](), sorted(ids | others)
         for start in range(0, len(wanted), _AT_ONCE):
             asked = "".join(f"{one}\n" for one in wanted[start : start + _AT_ONCE]).encode()
             printed = self._git("cat-file", "--batch", stdin=asked).stdout
             wrong = misnamed(printed)
             if not wrong:
                 self._recent.keep(printed)
-            found += wrong
+            found += [one for one in wrong if one in ids]
         return tuple(found)
 
     def patch(self, base_tree: str, tree: str) -> bytes:

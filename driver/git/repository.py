@@ -31,7 +31,10 @@ from driver.terminal.safe_text import counted
 from state_store.documents.errors import CannotRunError, InputError
 
 _NO_WORK_TREE = (b"must be run in a work tree", b"bare repository")
+_ELSEWHERE = "refs/heads/.invalid"  # in the HEAD of a repository that keeps its refs in a table
 _OLDEST_GIT = (2, 32)  # the first with GIT_CONFIG_GLOBAL and GIT_CONFIG_COUNT, which isolate git
+
+_VERSIONS: dict[str, str] = {}  # by the path of the program: it is asked once
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,19 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
     head = commit_at(found, "HEAD^{commit}", environ)
     if not head:
         raise InputError(f"{found.top} has no commit yet: make a commit first")
-    ref = text(git_in(found, environ, "symbolic-ref", "-q", "HEAD", accept=(0, 1)).stdout).strip()
-    return replace(found, head=head, branch=ref.removeprefix("refs/heads/") or None)
+    return replace(found, head=head, branch=_branch_of(found, environ))
+
+
+def _branch_of(repo: Repository, environ: Mapping[str, str]) -> str | None:
+    """The branch that is checked out; None on a detached HEAD."""
+    path = repo.git_dir / "HEAD"
+    ref = "" if path.is_symlink() else text(path.read_bytes()).strip()
+    if ref == f"ref: {_ELSEWHERE}" or not ref:
+        found = git_in(repo, environ, "symbolic-ref", "-q", "HEAD", accept=(0, 1))
+        ref = f"ref: {text(found.stdout)}".strip()
+    if not ref.startswith("ref: "):
+        return None
+    return ref.removeprefix("ref: ").removeprefix("refs/heads/") or None
 
 
 def git_in(
@@ -136,7 +150,10 @@ def _check_complete(repo: Repository, environ: Mapping[str, str]) -> None:
 def git_version(cwd: Path, environ: Mapping[str, str]) -> str:
     """The output of `git version`. Raises CannotRunError if git is missing or too old."""
     env = user_environment(environ)
-    version = text(run_git(("version",), cwd=cwd, env=env).stdout).strip()
+    program = shutil.which("git", path=env.get("PATH")) or ""
+    if program not in _VERSIONS:
+        _VERSIONS[program] = text(run_git(("version",), cwd=cwd, env=env).stdout).strip()
+    version = _VERSIONS[program]
     found = re.search(r"(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < _OLDEST_GIT:
         raise CannotRunError(f"{version} is too old: install git 2.32 or newer")
@@ -161,11 +178,23 @@ def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
     nearest = path.absolute()
     while not nearest.is_dir():
         nearest = nearest.parent
+    if not _may_be_in_repository(nearest):
+        return None
     # A checkout of another user counts too. This command runs no program of the repository.
     env = with_config(user_environment(environ), (("safe.directory", "*"),))
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel")
     done = run_git(asked, cwd=nearest, env=env, accept=(0, 128))
     return Path(text(done.stdout).removesuffix("\n")) if done.ok else None
+
+
+def _may_be_in_repository(folder: Path) -> bool:
+    """False if git cannot find a repository from a folder: none above it has a `.git`, or is a git
+    dir itself."""
+    real = Path(os.path.realpath(folder))
+    return any(
+        os.path.lexists(one / ".git") or (os.path.lexists(one / "HEAD") and (one / "refs").is_dir())
+        for one in (real, *real.parents)
+    )
 
 
 def is_git_dir(path: Path, environ: Mapping[str, str]) -> bool:

@@ -186,7 +186,8 @@ class CloneContext(GitContext):
         top, own = checkout.path, checkout.path / ".git"
         if committed:
             mode = MODE_PROGRAM if os.access(top / path, os.X_OK) else MODE_FILE
-            head = self.git.commit_like(self.base_text, path, mode, (top / path).read_bytes())
+            content = (top / path).read_bytes()
+            head = self.git.commit_like(self.base_text, self.listed, path, mode, content)
             replace_in_refs(own, self.base, head)
         there = renew_change_times(top, changed)
         self.git.stage(top, own / "index", [path, *there])

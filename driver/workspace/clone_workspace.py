@@ -221,8 +221,9 @@ class CloneWorkspace(Workspace):
         return self.context.base_with(changes)
 
     def contents(self, change: Change) -> bytes:
-        is_file = change.blob and change.mode != MODE_NESTED
-        return self._git.blob(change.blob) if change.blob and is_file else b""
+        if change.blob is None or change.mode == MODE_NESTED:
+            return b""
+        return self._git.contents([change.blob])[change.blob]
 
     def patch(self, tree: str | None) -> bytes:
         if tree is None:

@@ -17,6 +17,7 @@ from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change
 from driver.filesystem.tree import remove_tree
 from driver.git.branch_view import BranchView
+from driver.git.loose_objects import MODE_FOLDER
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import configured
 from driver.git.signing import Signer
@@ -202,7 +203,9 @@ class GitContext(RepositoryContext):
         self.branches = BranchView(repository, git.environ, remote, git)
         self.base = repository.head
         self.base_tree = git.tree_of(self.base)
-        self.paths = frozenset(git.paths_in(self.base_tree))
+        self.listed = git.listed(self.base_tree)
+        folders = (path for path, entry in self.listed.items() if entry[0] == MODE_FOLDER)
+        self.paths = frozenset(self.listed.keys() - folders)
         self.hooks = UserHooks()
         self.signer: Signer | None = None
         self.moved_to = ""
@@ -238,8 +241,8 @@ class GitContext(RepositoryContext):
         if path not in self.paths:
             return ""
         if path not in self._texts:
-            blob = self.git.blob(f"{self.base_tree}:{path}")
-            self._texts[path] = blob.decode("utf-8", "replace")
+            blob = self.listed[path][1]
+            self._texts[path] = self.git.contents([blob])[blob].decode("utf-8", "replace")
         return self._texts[path]
 
     @functools.cached_property
@@ -265,7 +268,7 @@ class GitContext(RepositoryContext):
 
     @functools.cached_property
     def _objects(self) -> frozenset[str]:
-        return self.git.objects_in(self.base_tree)
+        return frozenset({self.base_tree, *(name for _, name in self.listed.values())})
 
     def replaced_objects(self) -> tuple[str, ...]:
         """Objects of the base whose content was replaced since the wave began. Nothing can be
