@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import argparse
 
 __all__ = [
+    "META_STREAM",
+    "PHASE_EVENT_TYPE",
     "decide_resolution",
     "detect_drift",
     "main",
@@ -48,11 +50,9 @@ __all__ = [
     "write_store_phase",
 ]
 
+META_STREAM = "meta"
+PHASE_EVENT_TYPE = "phase_set"
 APART = 1  # drift that is left, or fields that both stores changed
-_WHY_NOT = {
-    "refused": "the side that counts has no phase",
-    "unsupported": "STATE.md has no heading that could take the phase",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,7 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _act(asked: argparse.Namespace) -> int:
     answer, is_together = _merged(asked) if asked.merge else _phases(asked)
-    lines = (f"{k}: {v if isinstance(v, str) else json.dumps(v)}" for k, v in answer.items())
+    lines = [f"{k}: {v if isinstance(v, str) else json.dumps(v)}" for k, v in answer.items()]
+    if not asked.merge:
+        lines[0] = "DRIFT DETECTED" if answer["drift"] else "no drift"
     show(answer, lines, as_json=asked.json)
     return ExitCode.DONE if is_together else APART
 
@@ -92,8 +94,7 @@ def _phases(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:
         found = detect_drift(asked.state_md, _db(asked))
         return found, not found["drift"]
     done = resolve_drift(asked.state_md, _db(asked), asked.authority)
-    why = _WHY_NOT.get(done["action"])
-    return {**done, **({"why": why} if why else {})}, done["action"] in (NOOP, RESOLVED)
+    return done, done["action"] in (NOOP, RESOLVED)
 
 
 def _merged(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:

@@ -190,7 +190,13 @@ def state_md(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("text", "phase"),
-    [("## Phase: `a b`\n", "a b"), ("## Phase: a\n", None), ("x ## Phase: `a`", None), ("", None)],
+    [
+        ("## Phase: `a b`\n", "a b"),
+        ("##  Phase:\t`a b`\n", "a b"),
+        ("## Phase: a\n", None),
+        ("x ## Phase: `a`", None),
+        ("", None),
+    ],
 )
 def test_the_phase_of_git_is_its_heading(tmp_path: Path, text: str, phase: str | None) -> None:
     (tmp_path / "STATE.md").write_text(text)
@@ -200,7 +206,13 @@ def test_the_phase_of_git_is_its_heading(tmp_path: Path, text: str, phase: str |
 def test_looking_never_makes_a_database(tmp_path: Path, state_md: Path) -> None:
     db = tmp_path / "state" / "x.db"
     assert read_store_phase(db) is None
-    assert detect_drift(state_md, db) == {"drift": True, "git_phase": "build", "store_phase": None}
+    field = {"field": "phase", "authority": "git", "git_value": "build", "store_value": None}
+    assert detect_drift(state_md, db) == {
+        "drift": True,
+        "fields": [{**field, "drift": True, "fix_target": "store"}],
+        "git_phase": "build",
+        "store_phase": None,
+    }
     assert not db.parent.exists()
 
 
@@ -217,7 +229,7 @@ def test_the_phase_of_the_store_is_the_newest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("git", "store", "authority", "decision"),
     [
-        ("a", "a", "git", (False, None, None)),
+        ("a", "a", "git", (False, None, "a")),
         (None, None, "store", (False, None, None)),
         ("a", "b", "git", (True, "store", "a")),
         ("a", "b", "store", (True, "git", "b")),
@@ -253,14 +265,41 @@ def test_drift_is_resolved_towards_the_authority(
     state_md.write_text(text + "rest\n")
     if store:
         write_store_phase(db, store)
-    assert resolve_drift(state_md, db, authority)["action"] == action
+    done = resolve_drift(state_md, db, authority)
+    field = done["fields"][0]
+    assert done["action"] == field["action"] == action
+    assert done["drift"] is field["drift"] is (after[0] != after[1])
+    assert (field["git_value"], field["store_value"]) == after
+    assert ("reason" in field) is (action in ("refused", "unsupported"))
     assert (read_git_phase(state_md), read_store_phase(db)) == after
     assert state_md.read_text().endswith("rest\n")
 
 
-def test_a_missing_state_md_is_an_input_error(tmp_path: Path) -> None:
+def test_a_missing_state_md_has_no_phase(tmp_path: Path) -> None:
+    assert read_git_phase(tmp_path / "STATE.md") is None
+    assert detect_drift(tmp_path / "STATE.md", tmp_path / "x.db")["git_phase"] is None
+    write_store_phase(tmp_path / "x.db", "b")
+    done = resolve_drift(tmp_path / "STATE.md", tmp_path / "x.db")
+    assert (done["action"], done["drift"]) == ("refused", True)
+    assert resolve_drift(tmp_path / "STATE.md", tmp_path / "x.db", "store")["action"] == (
+        "unsupported"
+    )
+
+
+def test_a_state_md_that_cannot_be_read_is_an_input_error(tmp_path: Path) -> None:
+    (tmp_path / "STATE.md").mkdir()
     with pytest.raises(InputError):
         detect_drift(tmp_path / "STATE.md", tmp_path / "x.db")
+
+
+def test_the_text_form_says_if_there_is_drift(
+    tmp_path: Path, state_md: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--state-md", str(state_md), "--db", str(tmp_path / "x.db")]
+    assert main(flags) == 1
+    assert capsys.readouterr().out.startswith("DRIFT DETECTED\n")
+    assert main([*flags, "--resolve"]) == 0
+    assert capsys.readouterr().out.startswith("no drift\n")
 
 
 def test_a_missing_state_md_is_told_with_the_one_that_runs_write(

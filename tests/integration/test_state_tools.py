@@ -162,7 +162,7 @@ def test_what_cannot_be_mended_says_why(folder: Path) -> None:
     (folder.parent / "STATE.md").write_text("no heading\n")
     done = reconciled(folder.parent, "--resolve")
     assert (done.code, json.loads(done.out)["action"]) == (1, "refused")
-    assert "has no phase" in json.loads(done.out)["why"]
+    assert "has no phase" in json.loads(done.out)["reason"]
 
 
 def test_without_a_state_md_it_is_exit_2_and_no_database_is_made(tmp_path: Path) -> None:
