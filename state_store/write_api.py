@@ -29,9 +29,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "priority": "P1",
     "status": TODO,
     "lane": "proposed",
-    "source": None,
     "tags": (),
-    "notes": "",
+    "notes": None,
     "pr_link": None,
     "completed_at": None,
 }
@@ -44,7 +43,9 @@ class WriteConflict(TidegateError):
     The hashes are the SHA-256 of the last agreed file and of the present file; None if unknown.
     """
 
-    def __init__(self, expected_hash: str | None, actual_hash: str | None, reason: str) -> None:
+    def __init__(
+        self, expected_hash: str | None, actual_hash: str | None, reason: str = ""
+    ) -> None:
         self.expected_hash, self.actual_hash, self.reason = expected_hash, actual_hash, reason
         super().__init__(reason)
 
@@ -55,11 +56,13 @@ class WriteAPI:
     def __init__(self, state_dir: str | Path) -> None:
         self.state_dir = Path(state_dir)
         self.tracker = self.state_dir / TRACKER_FILENAME
+        self.tracker_file = self.tracker
+        self.db_path = str(self.state_dir / STATE_DB_FILENAME)
 
     @cached_property
     def store(self) -> EventStore:
         """The store of the tracker."""
-        return EventStore(self.state_dir / STATE_DB_FILENAME)
+        return EventStore(self.db_path)
 
     def close(self) -> None:
         """Close the connections. A later use opens new connections."""
@@ -80,7 +83,7 @@ class WriteAPI:
         with self.store.transaction() as transaction:
             item = transaction.item(name)
             if item is None:
-                raise fault or ValueError(f"the tracker has no item {name!r}; name another")
+                raise fault or ValueError(f"item {name!r} not found; name another")
             if note:
                 old = item.get("notes")
                 change["notes"] = f"{old}\n{note}" if isinstance(old, str) and old else note
@@ -92,22 +95,25 @@ class WriteAPI:
     def tracker_append_item(
         self, item_dict: Mapping[str, Any], actor: str = "api"
     ) -> dict[str, Any]:
-        """Add an item with all its fields, also unknown ones; return it with id and defaults.
+        """Add an item with all its fields, also unknown ones; return it with id and defaults. Its
+        `source` is the actor, if it names none.
 
         Raises ValueError without a title or if the id exists already, and WriteConflict.
         """
-        title = item_dict.get("title")
+        title = item_dict.get("title") if isinstance(item_dict, Mapping) else None
         if not isinstance(title, str) or not title.strip():
             raise ValueError("an item needs a title that is not empty")
         name = uuid.uuid4().hex[:12] if item_dict.get("id") is None else id_of(item_dict)
         if name is None:
             raise ValueError(f"{item_dict['id']!r} cannot be an id; give a text")
         created = {} if "createdAt" in item_dict else {"created_at": iso_time(time.time())}
-        item = {"id": name, "title": title, **_DEFAULTS, **created, **item_dict} | {"id": name}
+        item = {"id": name, "title": title, **_DEFAULTS, "source": actor, **created, **item_dict}
+        tags = item["tags"] if isinstance(item["tags"], list) else []
+        item |= {"id": name, "title": title.strip(), "tags": tags}
         fault = self._take_in(actor)
         with self.store.transaction() as transaction:
             if transaction.item(name) is not None:
-                raise ValueError(f"there is an item {name!r} already; choose another id")
+                raise ValueError(f"item {name!r} already exists; choose another id")
             transaction.append(names.TRACKER, names.ITEM_CREATED, item, actor)
         if fault is not None:
             raise fault

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Any
 
 from state_store.database import events as names
@@ -16,6 +17,17 @@ from state_store.documents.item_status import ARCHIVED
 
 Row = Mapping[str, Any]
 View = dict[str, Any]
+
+TRACKER_VERSION = 1
+AGENT_LIFECYCLE_VERSION = 1
+_OF_SNAPSHOTS = ("project_tracker_with_snapshot", "save_snapshot")
+
+
+def __getattr__(name: str) -> Any:
+    """Names that the original project has here. Their module imports this one."""
+    if name in _OF_SNAPSHOTS:
+        return getattr(import_module("state_store.views.snapshots"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def iso_time(seconds: float) -> str:

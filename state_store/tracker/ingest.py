@@ -17,6 +17,7 @@ from state_store.database import events as names
 from state_store.database.kept_items import collector_paused
 from state_store.database.projections import tracker_document
 from state_store.database.store import ConcurrencyConflict, EventStore
+from state_store.documents.errors import InputError, InvalidValue, NoSuchFile
 from state_store.documents.files import replace_unchanged, write_json_atomic
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import ARCHIVED
@@ -73,16 +74,24 @@ class _Merged:
     store_after: Items
 
 
-def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration") -> int:
+def ingest_tracker_json(
+    api: HasStore, tracker_json_path: Path | str, actor: str = "migration"
+) -> int:
     """Copy the file's changes into the store and return the number of events.
 
     A new item gives one `item_created`, an unchanged file no event. Conflicts stay open;
-    `sync_tracker` reports them. Raises InputError for an unreadable file, TypeError (an InputError
-    too) for a file that is not a tracker.
+    `sync_tracker` reports them. Raises FileNotFoundError for a missing file, ValueError for an
+    unreadable one, TypeError for a file that is not a tracker; all are InputErrors too.
     """
-    where = real_path(Path(path))
+    where = real_path(Path(tracker_json_path))
     with api.store.transaction():
-        file = read_tracker_file(where)
+        try:
+            file = read_tracker_file(where)
+        except TrackerShapeError:
+            raise
+        except InputError as error:
+            kind = InvalidValue if where.exists() else NoSuchFile
+            raise kind(error.problems) from error
         if file.non_objects:
             raise TrackerShapeError(file.non_objects)
         base = tracker_base.load_base(api.store, where)
