@@ -17,14 +17,16 @@ from driver.backlog.publication_status import note_of
 from driver.backlog.tracker import rewrite_items
 from driver.domain.ownership import OwnershipError, leaves_tree, parse_owned
 from driver.domain.work_item import check_item
-from driver.limits.admission import GateClosedError, check_halt
+from driver.limits.admission import CEILING, HALT, GateClosedError
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, InputError, InvalidValue
 from state_store.documents.item_id import id_of
-from tools import cost_ceiling, halt
+from tools import halt
+from tools.settings.load import Settings
 
 _HERE = __name__
 WAVE_LOOP = {
+    "cost_ceiling": ("tools.cost_ceiling", ""),
     "_safe_slug": ("state_store.documents.journal", "safe_slug"),
     "_quote_arg": ("shlex", "quote"),
     "_write_journal_entry": (_HERE, "_write_journal_entry"),
@@ -35,6 +37,10 @@ WAVE_LOOP = {
     "_validate_file_path": (_HERE, "_validate_file_path"),
 }
 WAVE_SCHEDULER = {
+    "run_wave": ("driver.wave_loop", "run_wave"),
+    "halt": ("tools.halt", ""),
+    "cost_ceiling": ("tools.cost_ceiling", ""),
+    "check_gates": (_HERE, "check_gates"),
     "load_tracker_items": ("driver.backlog.tracker", "load_tracker_items"),
     "filter_todo_items": ("driver.backlog.selection", "filter_todo_items"),
     "select_disjoint_items": ("driver.backlog.selection", "select_disjoint_items"),
@@ -51,11 +57,13 @@ WAVE_SCHEDULER = {
 
 
 def look_up(names: Mapping[str, tuple[str, str]], module: str, name: str) -> Any:
-    """The object of `name` in `names`. Raises AttributeError for an unknown name."""
+    """The object of `name` in `names`; a module, if it names no attribute of it. Raises
+    AttributeError for an unknown name."""
     if name not in names:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     home, attribute = names[name]
-    return getattr(import_module(home), attribute)
+    found = import_module(home)
+    return getattr(found, attribute) if attribute else found
 
 
 Key = tuple[str | None, str]
@@ -124,21 +132,42 @@ def build_wave_manifest(
 
 def _check_halt_file(state_dir: str | Path | None = None) -> tuple[bool, str | None]:
     """Returns (True, reason) if the state folder is halted, else (False, None)."""
-    try:
-        check_halt(_state_dir(state_dir))
-    except GateClosedError as closed:
-        return True, str(closed)
-    return False, None
+    folder, halt = _state_dir(state_dir), _scheduler().halt
+    if not halt.is_halted(folder):
+        return False, None
+    return True, str((halt.get_halt_info(folder) or {}).get("reason") or "halted")
 
 
 def _check_cost_ceiling(state_dir: str | Path | None = None) -> tuple[bool, str | None]:
     """Returns (True, reason) if the wave ceiling is reached, else (False, None). Raises
     RuntimeError if the gate fails."""
     folder = _state_dir(state_dir)
-    answer = cost_ceiling.check(spent=None, period="wave", state_dir=folder, trip=False)
+    check = _scheduler().cost_ceiling.check
+    answer = check(spent=None, period="wave", state_dir=folder, trip=False)
     if answer.get("error"):
         raise RuntimeError(str(answer["error"]))
-    return (True, answer["reason"]) if answer["exceeded"] else (False, None)
+    return (True, answer.get("reason")) if answer.get("exceeded") else (False, None)
+
+
+def check_gates(state_dir: Path, settings: Settings) -> None:
+    """Ask `halt` and `cost_ceiling` of the scheduler's module, which a caller may have replaced: a
+    new wave has spent nothing. Raises GateClosedError."""
+    is_halted, why = _check_halt_file(state_dir)
+    if is_halted:
+        raise GateClosedError(HALT, str(why))
+    answer = _scheduler().cost_ceiling.check(
+        spent=0,
+        period="wave",
+        state_dir=state_dir,
+        trip=False,
+        config={"limits": {"max_wave_tokens": settings.limits.max_wave_tokens}},
+    )
+    if answer.get("exceeded"):
+        raise GateClosedError(CEILING, str(answer.get("reason") or "cost ceiling"), answer)
+
+
+def _scheduler() -> Any:
+    return import_module("driver.wave_scheduler")
 
 
 def _verify_gate_availability() -> tuple[bool, str | None]:

@@ -44,6 +44,8 @@ def run_wave(
     and ship to. docs/formats.md describes the answer. Bad input gives an answer with `aborted` and
     `error`, never an exception.
     """
+    from dataclasses import replace
+
     from driver.backends.duck_typed import adapted
     from driver.run_state.plan import Shipping, WaveOptions
     from driver.wave import report
@@ -56,9 +58,15 @@ def run_wave(
         state_dir=Path(state_dir) if state_dir is not None else None,
         shipping=Shipping.from_git(git),
         resume=resume_journal,
-        options=options or WaveOptions(),
+        options=replace(options or WaveOptions(), check_ceiling=_check_ceiling),
     )
     return report.to_json(wave.run(request))
+
+
+def _check_ceiling(**asked: Any) -> dict[str, Any]:
+    """Ask the `cost_ceiling` of this module, which a caller may have replaced."""
+    answer: dict[str, Any] = sys.modules[__name__].cost_ceiling.check(**asked)
+    return answer
 
 
 def result_to_report(wave_result: Mapping[str, Any]) -> dict[str, Any]:

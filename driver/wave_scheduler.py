@@ -38,11 +38,14 @@ def run_wave_scheduler(
     *,
     options: WaveOptions | None = None,
 ) -> dict[str, Any]:
-    """Runs one cycle. Returns the report in docs/formats.md, with `success` and `exit_code`."""
-    from driver import wave_loop
+    """Runs one cycle. Returns the report in docs/formats.md, with `success` and `exit_code`.
+
+    Uses `run_wave`, `halt` and `cost_ceiling` of this module, which a caller may have replaced.
+    """
     from driver.scheduler import cycle
     from driver.scheduler.context import CycleRequest
 
+    here = sys.modules[__name__]
     return cycle.run(
         CycleRequest(
             tracker=Path(tracker_path),
@@ -51,8 +54,9 @@ def run_wave_scheduler(
             driver=driver,
             state_dir=Path(state_dir) if state_dir is not None else None,
             options=options,
+            check_gates=here.check_gates,
         ),
-        wave_loop.run_wave,
+        here.run_wave,
     )
 
 
@@ -82,10 +86,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program. Returns the exit code."""
     args = build_parser().parse_args(argv)
-    from driver import wave_loop
     from driver.cli import command_line
 
-    return command_line.run_cycle(args, wave_loop.run_wave)
+    return command_line.run_cycle(args, sys.modules[__name__].run_wave)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,8 @@ class WriteAPI:
 
         Raises ValueError without a title or if the id exists already, and WriteConflict.
         """
-        title = item_dict.get("title") if isinstance(item_dict, Mapping) else None
+        given: object = item_dict
+        title = given.get("title") if isinstance(given, Mapping) else None
         if not isinstance(title, str) or not title.strip():
             raise ValueError("an item needs a title that is not empty")
         name = uuid.uuid4().hex[:12] if item_dict.get("id") is None else id_of(item_dict)

@@ -20,7 +20,12 @@ from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
     FAILURE_REFUSED,
     MODEL_ROLES,
+    ROLE_SETUP,
+    ROLE_VERIFY,
+    WORKER_DONE,
+    WORKER_FAILED,
     WORKER_RUNNING,
+    WORKER_UNKNOWN,
     AgentDriver,
     DriverCapabilities,
     Usage,
@@ -53,7 +58,16 @@ JSON_SCHEMA_CAPABLE = frozenset(
     {"gpt-4o", "gpt-4o-mini", "gpt-4-turbo", "gpt-4.1", "gpt-4.1-preview"}
 )
 
-__all__ = ["JSON_SCHEMA_CAPABLE", "WORKER_PATCH_SCHEMA", "CodexDriver"]
+__all__ = [
+    "JSON_SCHEMA_CAPABLE",
+    "ROLE_SETUP",
+    "ROLE_VERIFY",
+    "WORKER_DONE",
+    "WORKER_FAILED",
+    "WORKER_PATCH_SCHEMA",
+    "WORKER_UNKNOWN",
+    "CodexDriver",
+]
 
 _FAULT_RETRIES = 5  # of one request; its time limit and the gate bound them too
 _REMEDIES = {

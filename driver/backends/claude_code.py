@@ -16,6 +16,7 @@ from driver.backend_api.driver import (
     ROLE_SETUP,
     ROLE_VERIFY,
     ROLE_WORKER,
+    WORKER_UNKNOWN,
     AgentDriver,
     WorkerRequest,
 )
@@ -30,6 +31,8 @@ from driver.execution.processes import Finished, child_environment
 from driver.terminal.check_result import CheckResult, failed, passed, warned
 from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
+
+__all__ = ["WORKER_UNKNOWN", "ClaudeCodeDriver"]
 
 PROGRAM = "claude"
 MODELS = {ROLE_WORKER: "haiku", ROLE_SETUP: "sonnet", ROLE_VERIFY: "haiku"}

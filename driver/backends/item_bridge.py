@@ -42,21 +42,22 @@ def dispatch_item(
 ) -> dict[str, Any]:
     """Run an agent on a plain item, then its test, in an existing folder: no clone, no ship.
 
-    Keys of the answer: route, ok, testExit, filesWritten, error, workerId, verified, and reason if
-    there is no test command. `ok` and `verified` depend only on exit code 0.
+    Keys of the answer: route, ok, testExit, filesWritten (None if nothing is known), error,
+    workerId, verified, and reason if there is no test command: then the agent runs, and nothing is
+    proven. `ok` and `verified` depend only on exit code 0.
     """
     has_files = driver.probe_capabilities().worker_filesystem_access
     answer: dict[str, Any] = {
         "route": ROUTE_HARNESS if has_files else ROUTE_DRIVER,
         "ok": False,
         "testExit": None,
-        "filesWritten": [],
+        "filesWritten": None,
         "error": None,
         "workerId": None,
         "verified": False,
     }
     if not item.get("testCmd"):
-        return {**answer, "error": "no testCmd: nothing can be proven", "reason": "no_test_command"}
+        answer["reason"] = "no_test_command"
     folder = workdir or item.get("workdir") or item.get("workDir") or "."
     try:
         return {**answer, **_dispatch_and_test(driver, item, folder)}
@@ -79,6 +80,8 @@ def _dispatch_and_test(driver: AgentDriver, item: Mapping[str, Any], folder: str
     work = {"workerId": result.worker_id, "filesWritten": list(result.files_written)}
     if not result.ok:
         return {**work, "error": f"dispatch_worker failed: {result.error}"}
+    if not item.get("testCmd"):
+        return {**work, "error": "no testCmd: nothing can be proven"}
     test = driver.run_command(item["testCmd"], cwd=folder)
     green = test.exit_code == 0 and test.ok
     error = None if green else f"test failed with exit {test.exit_code}"

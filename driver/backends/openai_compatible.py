@@ -6,17 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from driver.backend_api.driver import MODEL_ROLES, ROLE_WORKER, AgentDriver, DriverCapabilities
+from driver.backend_api.driver import (
+    MODEL_ROLES,
+    ROLE_SETUP,
+    ROLE_VERIFY,
+    ROLE_WORKER,
+    AgentDriver,
+    DriverCapabilities,
+)
 from driver.backend_api.throttle import Throttle
 from driver.backends.backend_settings import Environ, models_of
 from driver.backends.chat import CodexDriver, Transport, completion_options
-from driver.backends.http.exchange import Watch
+from driver.backends.http.exchange import AuthStripRedirectHandler, Watch
 from driver.backends.http.server import OPENAI_KEY, Server, complete, default_openai_transport
 from state_store.documents.errors import InputError
 from tools.settings.load import process_environment
 from tools.settings.schema import BackendSettings
 
-__all__ = ["OpenAICompatibleDriver", "default_openai_transport", "make_openai_compatible_transport"]
+__all__ = [
+    "ROLE_SETUP",
+    "ROLE_VERIFY",
+    "ROLE_WORKER",
+    "OpenAICompatibleDriver",
+    "default_openai_transport",
+    "make_openai_compatible_transport",
+]
+_AuthStripRedirectHandler = AuthStripRedirectHandler  # the original project's name
 
 
 class OpenAICompatibleDriver(CodexDriver):
@@ -89,7 +104,7 @@ def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def make_openai_compatible_transport(
-    base_url: str, api_key_env: str, timeout_s: float
+    base_url: str, api_key_env: str = OPENAI_KEY, timeout_s: float = 120.0
 ) -> Transport:
     """A transport that posts to `<base_url>/chat/completions`. The key is read at each call.
 

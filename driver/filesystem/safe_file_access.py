@@ -31,6 +31,14 @@ class NotPlainError(CannotRunError):
     """A path is or passes through something other than a regular file or folder."""
 
 
+class TooLargeError(NotPlainError):
+    """A file has more bytes, `size`, than may be read."""
+
+    def __init__(self, path: str, size: int, limit: int) -> None:
+        self.size = size
+        super().__init__(f"{path} has {size} bytes, more than the {limit} allowed")
+
+
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """An open folder. Its entries are opened by its descriptor, or else by its path."""
@@ -72,7 +80,7 @@ def read_plain(root: Path, path: str, limit: int) -> bytes | None:
             return None
         _require_regular(found, path)
         if found.st_size > limit:
-            raise NotPlainError(f"{path} has {found.st_size} bytes, more than the {limit} allowed")
+            raise TooLargeError(path, found.st_size, limit)
         with os.fdopen(folder.open(name, os.O_RDONLY | _FILE | _PATIENCE), "rb") as file:
             _require_regular(os.fstat(file.fileno()), path)
             return file.read(limit + 1)
@@ -102,14 +110,17 @@ def list_plain(root: Path, folder: str) -> tuple[str, ...]:
 def write_plain(root: Path, files: Mapping[str, bytes]) -> None:
     """Write all files below `root`, or none. Creates missing folders.
 
-    Raises NotPlainError, before any write, if a path is or passes through a link or a special file.
-    Raises OSError after a failed write; all old files are restored then.
+    Raises NotPlainError, before any write, if a path is or passes through a link or a special file,
+    and PermissionError for a file that is read-only. Raises OSError after a failed write; all old
+    files are restored then.
     """
     for path in files:
         *parents, name = path.split("/")
         with suppress(FileNotFoundError), _folder(root, parents) as folder:
             if (found := folder.stat(name)) is not None:
                 _require_regular(found, path)
+                if not found.st_mode & stat.S_IWUSR:  # its folder would let it be replaced
+                    raise PermissionError(f"{path} is read-only")
     undo: Undo = []
     try:
         new = [_staged(root, path, files[path], undo) for path in files]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from driver.terminal.safe_text import GO_ON, typed
 from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
 from tools import halt
 from tools.budget import budget
-from tools.budget.ceilings import DAILY, TOKENS, Decision, Limits
+from tools.budget.ceilings import DAILY, TOKENS, WAVE, Decision, Limits
 from tools.settings.load import Settings
 
 HALT = "halt"
@@ -31,6 +31,7 @@ UNAVAILABLE = "gate_unavailable"
 PARKED = "parked"
 REFUSED = "backend_refused"
 STOPPED_BY_USER = "stopped_by_user"
+CheckCeiling = Callable[..., dict[str, Any]]
 # The cause may lie in the prompt of one item, but hardly in the prompts of two.
 _IDLE_ITEMS = 2
 
@@ -121,6 +122,11 @@ class Admission:
     def over_budget(self, decision: Decision) -> GateClosedError:
         """Close the gate because of a ceiling; returns the error to raise."""
         return self._close(GateClosedError(CEILING, decision.reason, _answer_of(decision)))
+
+    def reached(self, answer: Mapping[str, Any]) -> GateClosedError:
+        """Close the gate because `cost_ceiling.check` answers so; returns the error to raise."""
+        reason = str(answer.get("reason") or "the cost ceiling is reached")
+        return self._close(GateClosedError(CEILING, reason, {"period": WAVE, **answer}))
 
     def unavailable(self, error: TidegateError) -> GateClosedError:
         """Close the gate because spending cannot be determined; returns the error to raise."""

@@ -26,7 +26,7 @@ from driver.backend_api.models import own_prices
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.pricing import price
 from driver.execution.process_identity import holder_name, is_gone, is_living
-from driver.limits.admission import CEILING, HALT, Admission, GateClosedError
+from driver.limits.admission import CEILING, HALT, Admission, CheckCeiling, GateClosedError
 from state_store.api import StateAPI
 from state_store.database.spend import Purpose, Reserved
 from state_store.documents.errors import InputError, TidegateError
@@ -78,7 +78,7 @@ class Spending:
     """The spending of one wave. `budget` is None without a state folder; then there is no ceiling.
 
     `uses` has phase and usage of every ended dispatch. `recorded` is true if some of this usage
-    comes from a recording, which is not paid a second time.
+    comes from a recording, which is not paid again. `check_ceiling` stands in for `cost_ceiling`'s.
     """
 
     wave_id: str
@@ -86,6 +86,7 @@ class Spending:
     budget: Budget | None = None
     uses: list[tuple[str, Usage]] = field(default_factory=list)
     recorded: bool = False
+    check_ceiling: CheckCeiling | None = None
 
     def __post_init__(self) -> None:
         self._changed = threading.Condition()
@@ -192,19 +193,25 @@ class Spending:
             return None
         closed = self.gates.closed
         left = closed is not None and closed.gate == CEILING
-        answer = cost_ceiling.check(
-            spent=self.budget.totals(self.wave_id)[0].tokens,
-            trip=left,
-            state_dir=self.gates.state_dir,
-            config={"limits": {"max_wave_tokens": self.budget.limits.wave.tokens}},
-        )
+        answer = self._asked(self.budget, trip=left)
         if left and closed and closed.answer and not answer["exceeded"]:
             return dict(closed.answer)
         return answer
 
+    def _asked(self, budget: Budget, *, trip: bool) -> dict[str, Any]:
+        return (self.check_ceiling or cost_ceiling.check)(
+            spent=budget.totals(self.wave_id)[0].tokens,
+            trip=trip,
+            state_dir=self.gates.state_dir,
+            config={"limits": {"max_wave_tokens": budget.limits.wave.tokens}},
+        )
+
     def _reserve(self, purpose: Purpose, backend: Admission) -> Reserved | None:
         if self.budget is None:
             return None
+        with self._ceilings():
+            if (answer := self._asked(self.budget, trip=False)).get("exceeded"):
+                raise self.gates.reached(answer)
         while True:
             ended = self._ended
             self.gates.check()

@@ -253,9 +253,10 @@ class ItemRun:
 
     @property
     def wants_review(self) -> bool:
-        """True if the item may ship only after an approval."""
-        mode = self.wave.settings.review.mode
-        return is_required(required=self.planned.policy.require_review, mode=mode)
+        """True if the work counts only after an approval. Work in place cannot ship, so its
+        backend's tier alone asks for none."""
+        required = self.planned.policy.require_review and self.planned.home.top is not None
+        return is_required(required=required, mode=self.wave.settings.review.mode)
 
     @property
     def reviewer(self) -> AssignedBackend | None:

@@ -12,6 +12,7 @@ from driver.domain.ownership import OwnedPath
 from driver.domain.tiers import Policy
 from driver.domain.work_item import WorkItem
 from driver.execution.cancellation import CancellationToken
+from driver.limits.admission import CheckCeiling
 from driver.pipeline.definition import CLASSIC, Pipeline
 from driver.run_state.leases import LeaseManager
 from driver.terminal.progress import Ask, Progress
@@ -27,7 +28,7 @@ class WaveOptions:
     while the wave runs are nobody's fault: people edit the tracker at any time. `withdrawn` says,
     by id, why the user wants items of these ids no more. `survey` is what the caller has found out
     already, and `plan` the plan that it has checked. Steps before `from_phase` are taken as done;
-    `ask` lets a person decide on each step."""
+    `ask` lets a person decide on each step. `check_ceiling` stands in for `cost_ceiling.check`."""
 
     settings: Settings | None = None
     repo: Path | None = None
@@ -41,6 +42,7 @@ class WaveOptions:
     from_phase: str | None = None
     ask: Ask | None = None
     plan: Plan | None = None
+    check_ceiling: CheckCeiling | None = None
 
 
 @dataclass(frozen=True, slots=True)

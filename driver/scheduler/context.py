@@ -5,7 +5,7 @@ Also builds a wave's request and its `git` argument.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,14 @@ from driver.workspace.repository_info import RepositoryInfo
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
 
+CheckGates = Callable[[Path, Settings], None]
 TOOL_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
 class CycleRequest:
-    """A request for a cycle; a None value comes from the settings or the current folder."""
+    """A request for a cycle; a None value comes from the settings or the current folder.
+    `check_gates` are gates of the caller, beside our own; it raises GateClosedError."""
 
     tracker: Path
     max_items: int
@@ -38,6 +40,7 @@ class CycleRequest:
     options: WaveOptions | None = None
     record: Path | None = None
     item_filter: ItemFilter = field(default_factory=ItemFilter)
+    check_gates: CheckGates | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Cycle:
     repositories: RepositoryInfo
     record: Path | None = None
     item_filter: ItemFilter = field(default_factory=ItemFilter)
+    check_gates: CheckGates | None = None
     reader: TrackerReader = field(default_factory=TrackerReader)
 
     @property
@@ -97,6 +101,7 @@ def settled(request: CycleRequest) -> Cycle:
         repositories=RepositoryInfo(settings.environ),
         record=request.record,
         item_filter=request.item_filter,
+        check_gates=request.check_gates,
     )
 
 

@@ -97,6 +97,8 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
             plan = describe_dry_run(adapted(cycle.driver), manifest, checked)
             return cycle_report(MANIFEST, manifest["wave_id"], selection, success=True, **plan)
         check_before_start(cycle.state_dir, cycle.settings)
+        if cycle.check_gates is not None:
+            cycle.check_gates(cycle.state_dir, cycle.settings)
         cycle = _checked(cycle, *planned)
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
         with Backlog.opened(cycle) as backlog:

@@ -80,6 +80,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             api = _open_store(request, state_dir, cleanup)
             log = _open_log(request, plan, wave_id, api, cleanup)
             spending = cleanup.enter_context(_spending(request, wave_id, api, gates, plan, drivers))
+            spending.check_ceiling = request.options.check_ceiling
             mark, key, ours = run_mark(run_dir, wave_id), new_key(), _own_paths(request)
             opener = RepositoryOpener(plan.items, plan.settings, side, mark, key, ours, plan.target)
             contexts = opener.open(cleanup)

@@ -106,7 +106,8 @@ def reviewing_driver(plan: Plan) -> AgentDriver | None:
     """The reviewer's own backend; None if it has none, or if no item needs a review. Raises
     CannotRunError if it is not ready, before an item is built that it could not review."""
     mode = plan.settings.review.mode
-    if not any(is_required(required=p.policy.require_review, mode=mode) for p in plan.items):
+    shippable = (p.policy.require_review and p.home.top is not None for p in plan.items)
+    if not any(is_required(required=required, mode=mode) for required in shippable):
         return None
     driver = review_driver_from(plan.settings)
     if driver is not None:

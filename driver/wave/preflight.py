@@ -130,7 +130,7 @@ def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
             "mixed_repo_manifest",
             "mixed manifest detected: either every item names its repo or none does"
             f" (with: {', '.join(named)}; without: {', '.join(unnamed)})",
-            {"items_with_repo": named, "items_without_repo": unnamed},
+            {"items_with_repo": len(named), "items_without_repo": len(unnamed)},
         )
     if shipping.expect_top:
         return
@@ -138,7 +138,7 @@ def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
         raise PreflightError(
             "repo_field_missing_no_default",
             "no item names its repo and no repository was given: add repo, or run inside one",
-            {"items_without_repo": unnamed},
+            {"items_without_repo": len(unnamed)},
         )
     if shipping.onto_target:
         raise PreflightError(

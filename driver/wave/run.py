@@ -20,7 +20,7 @@ from driver.wave.item_run import abandoned, run_item
 from driver.wave.opening import opened
 from driver.wave.planning import WaveRequest, wave_id_of
 from driver.wave.report import WaveReport
-from state_store.documents.errors import StoppedByPolicyError, TidegateError
+from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
 
 DEFAULT_WIDTH = 8
 HALT_LOOK_S = 0.1
@@ -29,6 +29,10 @@ HALT_LOOK_S = 0.1
 def run(request: WaveRequest) -> WaveReport:
     """Bring every item to a verdict, then ship the verified work. Input errors become a report."""
     wave_id = wave_id_of(request.manifest)
+    given: object = request.manifest
+    if isinstance(given, Mapping) and given.get("items") == []:
+        # No abort for callers of the original project, and still no green wave.
+        return WaveReport(wave_id, error="the wave has no items", abort_exit=ExitCode.BAD_INPUT)
     try:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
         with opened(request, manifest) as wave:

@@ -43,11 +43,14 @@ def test_an_agents_word_does_not_make_a_red_test_green(tmp_path: Path) -> None:
     assert answer["error"] == "test failed with exit 1"
 
 
-def test_without_a_test_nothing_is_run_and_nothing_is_proven(tmp_path: Path) -> None:
+def test_without_a_test_the_agent_runs_and_nothing_is_proven(tmp_path: Path) -> None:
     answer, driver = dispatch(tmp_path, writes(a__txt="good"), testCmd="")
-    assert (answer["ok"], answer["reason"]) == (False, "no_test_command")
+    assert (answer["ok"], answer["verified"]) == (False, False)
+    assert (answer["reason"], answer["testExit"]) == ("no_test_command", None)
     assert "no testCmd" in answer["error"]
-    assert driver.requests == []
+    assert len(driver.requests) == 1
+    assert (answer["workerId"], answer["filesWritten"]) != (None, None)
+    assert (tmp_path / "a.txt").read_text() == "good"
 
 
 def test_a_failed_worker_is_not_tested(tmp_path: Path) -> None:
@@ -61,6 +64,7 @@ def test_an_exception_of_a_backend_is_an_answer(tmp_path: Path) -> None:
     answer, _ = dispatch(tmp_path, lambda agent: 1 // 0)
     assert (answer["ok"], answer["verified"]) == (False, False)
     assert answer["error"].startswith("dispatch_item internal error: ")
+    assert answer["filesWritten"] is None
 
 
 @pytest.mark.parametrize("key", ["workdir", "workDir"])

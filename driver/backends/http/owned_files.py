@@ -7,7 +7,7 @@ from pathlib import Path
 
 from driver.backends.http.patch_protocol import Shown, file_line, size_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
-from driver.filesystem.safe_file_access import NotPlainError, list_plain, read_plain
+from driver.filesystem.safe_file_access import NotPlainError, TooLargeError, list_plain, read_plain
 from state_store.documents.errors import CannotRunError, InputError
 
 
@@ -24,17 +24,18 @@ def show_owned(root: Path, names: tuple[str, ...], budget: int) -> Shown:
         try:
             parsed[parse_owned(name)] = None
         except OwnershipError as error:
-            problems.append(str(error))
+            climbs = ".." in name.replace("\\", "/").split("/")
+            problems.append(f"{error}{' (escapes containment)' if climbs else ''}")
     if problems:
         raise InputError(problems)
     owned = tuple(parsed)
-    lines = [_line(root, one.path, budget) for one in owned if not one.is_dir]
+    try:
+        lines = [_line(root, one.path, budget) for one in owned if not one.is_dir]
+    except TooLargeError as error:
+        raise CannotRunError(_over_budget(f"{error.size} bytes in one alone", budget)) from error
     used = size_of(lines)
     if used > budget:
-        raise CannotRunError(
-            f"the owned files exceed context budget: {used} bytes post-escape, {budget} allowed; "
-            "raise [backend] max_owned_bytes or list fewer files in ownsFiles"
-        )
+        raise CannotRunError(_over_budget(f"{used} bytes", budget))
     hidden = []
     named = {one.path for one in owned if not one.is_dir}
     below = [path for one in owned if one.is_dir for path in list_plain(root, one.path)]
@@ -50,6 +51,13 @@ def show_owned(root: Path, names: tuple[str, ...], budget: int) -> Shown:
             lines.append(line)
             used += size
     return Shown(owned, tuple(lines), frozenset(hidden))
+
+
+def _over_budget(how_much: str, budget: int) -> str:
+    return (
+        f"the owned files exceed context budget: {how_much} post-escape, {budget} allowed; "
+        "raise [backend] max_owned_bytes or list fewer files in ownsFiles"
+    )
 
 
 def _line(root: Path, path: str, budget: int) -> str:
