@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from driver.backlog.packing import EXACT_CANDIDATES, Packing, TooHardError
 from driver.domain.item_fields import is_absolute
@@ -24,6 +24,7 @@ from state_store.documents.item_id import id_of
 from state_store.documents.item_status import is_open
 
 Item = Mapping[str, Any]
+ProblemOf = Callable[[Item], Sequence[ItemProblem]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,7 @@ _LEAST_MILLISECONDS = 10**11
 _MOST_MILLISECONDS = 10**15
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(NamedTuple):  # made a hundred thousand times for a long tracker
     """An item that is not selected. `reason` is a word of this module; `clash` is the blocking
     item."""
 
@@ -118,19 +118,21 @@ def select_disjoint(
     default_repo: str | None = None,
     first: Collection[str] = (),
     real: Callable[[str], str] = str,
+    problem_of: ProblemOf = lambda _: (),
 ) -> Selection:
     """The best set of up to `max_count` items, in order, without a file that two items own.
 
     The best set has as many items named in `first` as possible, then as many P1, P2 and P3, and
     among equal sets the oldest items. If the search is too hard (see `_Search.best`), items are
     chosen in order as they fit. `default_repo` is the repository of items that name none. `real`
-    resolves the path of a repository.
+    resolves the path of a repository. An item with a problem of `problem_of` is not chosen.
     """
     levelled = [(0 if first and name_of(item) in first else _level(item), item) for item in items]
     levelled.sort(key=lambda pair: (pair[0], order_key(pair[1])))
     found = [item for _, item in levelled]
     names, levels = [name_of(item) for item in found], [level for level, _ in levelled]
-    return select_ordered(OrderedQueue(found, names, levels), max_count, default_repo, real)
+    queue = OrderedQueue(found, names, levels)
+    return select_ordered(queue, max_count, default_repo, real, problem_of)
 
 
 def ordered(items: Iterable[Item]) -> OrderedQueue:
@@ -140,10 +142,15 @@ def ordered(items: Iterable[Item]) -> OrderedQueue:
 
 
 def select_ordered(
-    queue: OrderedQueue, max_count: int, default_repo: str | None, real: Callable[[str], str]
+    queue: OrderedQueue,
+    max_count: int,
+    default_repo: str | None,
+    real: Callable[[str], str],
+    problem_of: ProblemOf = lambda _: (),
 ) -> Selection:
-    """`select_disjoint` without `first`, for items that are already in order."""
-    search = _Search(queue, default_repo, real)
+    """`select_disjoint` without `first`, for items that are already in order. `problem_of` is only
+    asked about items that clash with none that is already chosen."""
+    search = _Search(queue, default_repo, real, problem_of)
     chosen, exact = search.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
     return Selection(selected, tuple(search.skipped(chosen, max_count)), exact)
@@ -163,12 +170,14 @@ def select_disjoint_items(items: Sequence[Item], max_count: int) -> tuple[list[I
 @dataclass(slots=True)
 class _Search:
     """The search in a queue. It reads an item's files only when needed, mostly for the head of the
-    queue."""
+    queue, and asks `problem_of`, which is slow, only about items that could be chosen."""
 
     queue: OrderedQueue
     default_repo: str | None
     real: Callable[[str], str]
+    problem_of: ProblemOf
     _read: dict[int, tuple[tuple[OwnedPath, ...], ItemProblem | None]] = field(default_factory=dict)
+    _asked: dict[int, ItemProblem | None] = field(default_factory=dict)
 
     def best(self, limit: int) -> tuple[list[int], bool]:
         """The numbers of the best set, and True if it is proven to be the best.
@@ -186,22 +195,31 @@ class _Search:
             filled = self._fitting(settled, start, limit)
             if len(filled) >= limit and max(filled, default=0) < end:
                 return filled, True
-            candidates = self._sound(end)
+            candidates = self._sound(end, filled)
             if set(filled).issuperset(candidates):
                 settled = candidates
                 continue
             if len(candidates) > EXACT_CANDIDATES:
                 return filled, False
             try:
-                if len(self.queue.items) <= EXACT_CANDIDATES:
-                    return self._packed(self._sound(len(self.queue.items)), limit), True
+                everything = self._sound(len(self.queue.items), filled)
+                if len(everything) <= EXACT_CANDIDATES:
+                    return self._packed(everything, limit), True
                 settled = self._packed(candidates, limit)
             except TooHardError:
                 return filled, False
         return settled, True
 
-    def _sound(self, end: int) -> list[int]:
-        return [n for n in range(end) if not self.problem(n)]
+    def _sound(self, end: int, filled: Sequence[int]) -> list[int]:
+        """The sound items before `end`. With more than `EXACT_CANDIDATES` of them, those of
+        `filled` and some others."""
+        found = {number for number in filled if number < end}
+        for number in range(end):
+            if number not in found and not self.problem(number):
+                found.add(number)
+                if len(found) > EXACT_CANDIDATES:
+                    break
+        return sorted(found)
 
     def _fitting(self, settled: Sequence[int], start: int, limit: int) -> list[int]:
         """`settled` and, from `start` on, each item that still fits."""
@@ -213,7 +231,7 @@ class _Search:
             if len(chosen) >= limit:
                 break
             paths = self.paths(number)
-            if not self.problem(number) and not any(taken.clash(None, path) for path in paths):
+            if not any(taken.clash(None, path) for path in paths) and not self.problem(number):
                 taken.add("", None, paths)
                 chosen.append(number)
         return chosen
@@ -231,7 +249,13 @@ class _Search:
 
     def problem(self, number: int) -> ItemProblem | None:
         """The reason why no wave can take the item; None if a wave can."""
-        return self._placed(number)[1]
+        problem = self._placed(number)[1]
+        if problem is None:
+            if number not in self._asked:
+                found = self.problem_of(self.queue.items[number])
+                self._asked[number] = next(iter(found), None)
+            problem = self._asked[number]
+        return problem
 
     def skipped(self, chosen: Sequence[int], limit: int) -> Iterator[Skipped]:
         """Every item that is not chosen. Items after a full wave are not examined."""
@@ -247,9 +271,7 @@ class _Search:
 
     def _why_not(self, taken: OwnershipMap, number: int) -> Skipped | None:
         item, name = self.queue.items[number], self.queue.names[number]
-        if problem := self.problem(number):
-            return Skipped(name, problem.reason, detail=problem.text)
-        top, _ = self._top(item)
+        top = "" if self._placed(number)[1] else self._top(item)[0]
         for owned in self.paths(number):
             if found := taken.clash(None, owned):
                 other, held = found
@@ -257,7 +279,8 @@ class _Search:
                 mine, theirs = (path.removeprefix(f"{top}/") for path in (owned.path, held.path))
                 conflict = Conflict(mine, owned.key, None, (other, name), theirs)
                 return Skipped(name, OVERLAP, other, conflict.describe())
-        return None
+        problem = self.problem(number)
+        return Skipped(name, problem.reason, detail=problem.text) if problem else None
 
     def _placed(self, number: int) -> tuple[tuple[OwnedPath, ...], ItemProblem | None]:
         if number not in self._read:

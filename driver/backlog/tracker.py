@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.domain.ownership import comparison_key
-from driver.domain.work_item import item_problems
+from driver.domain.work_item import ItemProblem, item_problems, shape_problems
 from state_store.documents.errors import InputError
 from state_store.documents.files import replace_unchanged
 from state_store.documents.item_id import id_of
@@ -37,10 +37,20 @@ def validate_item(item: Item) -> tuple[str, ...]:
     missing_or_empty_prompt, missing_or_empty_testCmd, missing_id, and invalid_<key> for any other
     key that the manifest refuses.
     """
-    problems = [f"{problem.reason}: {problem.text}" for problem in item_problems(item)]
+    return _told(item, item_problems(item))
+
+
+def quick_problems(item: Item) -> tuple[str, ...]:
+    """`validate_item` without a parser's view of the test command, which is slow."""
+    found = shape_problems(item)
+    return _told(item, found) if found or item.get("id") is None else ()
+
+
+def _told(item: Item, found: Sequence[ItemProblem]) -> tuple[str, ...]:
+    problems = tuple(f"{problem.reason}: {problem.text}" for problem in found)
     if item.get("id") is None:
-        problems.append("missing_id: an item needs an id for its status to be written back")
-    return tuple(problems)
+        return *problems, "missing_id: an item needs an id for its status to be written back"
+    return problems
 
 
 def tracker_problems(

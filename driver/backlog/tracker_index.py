@@ -21,7 +21,7 @@ from driver.backlog.dependencies import linked
 from driver.backlog.publication_status import is_shipped
 from driver.backlog.retry_policy import NEXT
 from driver.backlog.selection import OrderedQueue, filter_todo_items, ordered
-from driver.backlog.tracker import tracker_problems, validate_item
+from driver.backlog.tracker import quick_problems, tracker_problems
 from state_store.database.kept_items import collector_paused
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.files import read_bytes, write_bytes_atomic
@@ -35,7 +35,7 @@ from state_store.write_api import STATE_DB_FILENAME
 Item = Mapping[str, Any]
 _FINISHED = tuple(FINISHED)  # a status can have any type, even an unhashable one
 FILE_NAME = "tracker_docket.jsonl"
-LAYOUT = 1
+LAYOUT = 2
 # The errors of a truncated or forged file: any part of it may be anything.
 _UNUSABLE = (InputError, OSError, ValueError, LookupError, TypeError, AttributeError,
              RecursionError)  # fmt: skip
@@ -47,10 +47,11 @@ class TrackerIndex:
     """The index of a tracker whose bytes have the SHA-256 `digest`.
 
     `todo` are the open items, most urgent first. `faults` gives, by position in `todo`, the reasons
-    why an item cannot be built. `linked` are the items that wait for a time or for other items,
-    and those other items too, in the tracker's order. `shipped` are the items that wait for their
-    merge. `problems` are the duplicate ids and slugs that stop a run. `non_objects` has a sentence
-    for each entry that is no object. `twice` are the duplicate ids.
+    why an item cannot be built, without a parser's view of its test command. `linked` are the items
+    that wait for a time or for other items, and those other items too, in the tracker's order.
+    `shipped` are the items that wait for their merge. `problems` are the duplicate ids and slugs
+    that stop a run. `non_objects` has a sentence for each entry that is no object. `twice` are the
+    duplicate ids.
     """
 
     digest: str
@@ -100,7 +101,7 @@ def index_of(tracker: TrackerSummary) -> TrackerIndex:
     # Most of a long tracker is done; this is the only pass over those items.
     unfinished = [item for item in tracker.entries if item.get("status") not in _FINISHED]
     todo = filter_todo_items(unfinished)
-    checked = enumerate(map(validate_item, todo))
+    checked = enumerate(map(quick_problems, todo))
     timed = {id(item) for item in unfinished if item.get(NEXT) is not None}
     kept = timed.union(map(id, linked(tracker.entries, unfinished)))
     under_way = [item for item in tracker.entries if item.get("status") == IN_PROGRESS]

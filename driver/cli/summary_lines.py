@@ -5,6 +5,7 @@ Pure: all facts come from the JSON report.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -97,12 +98,17 @@ def _left_out(report: Json) -> Iterator[str]:
     skipped = [one for one in skipped if one["reason"] != NOT_ASKED_FOR]
     broken = [one for one in skipped if one["reason"] not in PATIENT]
     in_backoff = [one for one in skipped if one["reason"] == WAITS_FOR_ITS_TIME]
+    counts = report.get("items_skipped_counts") or Counter(one["reason"] for one in skipped)
     for one in broken:
         yield f"item {one['id']} is left out: {one.get('detail') or one['reason']}"
+    if more := sum(n for why, n in counts.items() if why not in PATIENT) - len(broken):
+        yield f"left out for the same reasons: {counted(more, 'more item')}"
     if in_backoff:
         first = min(in_backoff, key=lambda one: str(one.get("detail")))
-        yield f"waiting for another attempt: {len(in_backoff)}; {first['id']} {first['detail']}"
-    if waiting := len(skipped) - len(broken) - len(in_backoff):
+        number = counts[WAITS_FOR_ITS_TIME]
+        yield f"waiting for another attempt: {number}; {first['id']} {first['detail']}"
+    not_now = PATIENT - {NOT_ASKED_FOR, WAITS_FOR_ITS_TIME}
+    if waiting := sum(n for why, n in counts.items() if why in not_now):
         yield f"left for a later wave: {waiting}"
 
 

@@ -31,7 +31,12 @@ _DRIVE = re.compile("[A-Za-z]:")
 _DEVICE = re.compile(r"con|prn|aux|nul|conin\$|conout\$|com[1-9]|lpt[1-9]")
 _PLAIN_NAME = rf"(?!(?:{_DEVICE.pattern})(?:[./]|\Z))[a-z0-9_][a-z0-9_-]*(?:\.[a-z0-9_-]+)*"
 _PLAIN = re.compile(rf"{_PLAIN_NAME}\Z", re.ASCII | re.IGNORECASE)
-_PLAIN_PATH = re.compile(rf"{_PLAIN_NAME}(?:/{_PLAIN_NAME})*/?\Z", re.ASCII | re.IGNORECASE)
+# The same without flags: `is_plain` runs a million times, and to ignore case triples its time.
+_DEVICE_NAME = (
+    "[cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|[cC][oO][mM][1-9]|[lL][pP][tT][1-9]"
+)
+_QUICK_NAME = rf"(?!(?:{_DEVICE_NAME})(?:[./]|\Z))[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*"
+_PLAIN_PATH = re.compile(rf"{_QUICK_NAME}(?:/{_QUICK_NAME})*/?\Z")
 
 
 class OwnershipError(InputError):
@@ -133,11 +138,11 @@ def parse_owned(entry: str, work_dir: str = ".") -> OwnedPath:
 def is_plain(entry: str) -> bool:
     """A fast test: after True, `parse_owned` accepts the entry. After False it may accept
     it too."""
+    size = len(entry)
     return (
-        len(entry) < MAX_COMPONENT_BYTES
-        and bool(_PLAIN_PATH.match(entry))
-        and (entry.count("/") < MAX_DEPTH)
-    )
+        (size < MAX_DEPTH or (size < MAX_COMPONENT_BYTES and entry.count("/") < MAX_DEPTH))
+        and _PLAIN_PATH.match(entry) is not None
+    )  # fmt: skip
 
 
 def comparison_key(path: str) -> str:

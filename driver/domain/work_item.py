@@ -27,6 +27,7 @@ MAX_PROBLEMS_SHOWN = 100
 NO_OWNERSHIP = "no_file_ownership"
 INVALID_ENTRIES = "invalid_ownsFiles_entries"
 INVALID_PATH = "invalid_path"
+INVALID_COMMAND = "invalid_testCmd"
 
 _WAVE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -135,8 +136,9 @@ def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manif
 def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProblem, ...]]:
     """The item as data and no problems, or None and all its problems."""
     values, found = _values(item, _FIELDS)
-    if found:
-        return None, tuple(found)
+    command = values.get("test_command")
+    if problems := (*found, *(_unsafe(command) if command else ())):
+        return None, problems
     given = {name: value for name, value in values.items() if value is not None}
     extra = {key: value for key, value in item.items() if key not in _FIELDS}
     return WorkItem(**given, extra=extra), ()
@@ -144,7 +146,17 @@ def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProb
 
 def item_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
     """All problems of an item, as `check_item` reports them."""
+    return check_item(item)[1] if shape_problems(item) else command_problems_of(item)
+
+
+def shape_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
+    """All problems of an item but those that only a parser of its test command finds."""
     return () if _is_plain(item) else tuple(_values(item, _FIELDS)[1])
+
+
+def command_problems_of(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
+    """The problems that the parser finds in the test command of an item without other problems."""
+    return _unsafe(fields.command_of(item["testCmd"]))
 
 
 def ownership_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
@@ -169,29 +181,32 @@ def _values(
         except InvalidValueError as fault:
             found.append(ItemProblem(_REASONS.get(key, f"invalid_{key}"), f"{key} {fault}"))
     found += _owned(values)
-    if command := values.get("test_command"):
-        problems = _command_problems(command)
-        found += (ItemProblem("invalid_testCmd", f"testCmd: {problem}") for problem in problems)
     return values, found
 
 
 def _is_plain(item: Mapping[str, Any]) -> bool:
-    """A fast test for the usual item of a long backlog: after True the item has no problem. After
-    False it may have none either."""
-    slug, command, owned = item.get("slug"), item.get("testCmd"), item.get("ownsFiles")
-    texts: list[Any] = [slug, command, item.get("id"), item.get("prompt"), item.get("title", "-")]
-    if type(owned) is not list or not _UNUSUAL.isdisjoint(item) or set(map(type, texts)) != {str}:
+    """A fast test for the usual item of a long backlog: after True only its test command may have a
+    problem. After False it may have none either."""
+    get = item.get
+    slug, command, prompt, owned = get("slug"), get("testCmd"), get("prompt"), get("ownsFiles")
+    name, title = get("id"), get("title", "-")
+    if not (
+        type(slug) is type(command) is type(prompt) is type(name) is type(title) is str
+        and type(owned) is list
+        and _UNUSUAL.isdisjoint(item)
+    ):
         return False
-    together = "".join(texts)
+    together = f"{slug}{command}{prompt}{name}{title}"
     return (
         together.isascii()
         and "\0" not in together
         and len(together) < fields.MAX_TEXT
-        and all(map(str.strip, texts))
-        and fields.is_slug(str(slug))
+        and not ("" in (slug, command, prompt, name, title) or command.isspace())
+        and not (prompt.isspace() or name.isspace() or title.isspace())
+        and fields.is_slug(slug)
         and 0 < len(owned) <= fields.MAX_OWNED_FILES
-        and all(type(entry) is str and is_plain(entry) for entry in owned)
-        and not _command_problems(str(command))
+        and set(map(type, owned)) == {str}
+        and all(map(is_plain, owned))
     )
 
 
@@ -242,8 +257,9 @@ def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
 
 
 @lru_cache(maxsize=1024)  # a backlog has few different test commands
-def _command_problems(command: Command) -> tuple[str, ...]:
-    return command_problems(command, pipefail=os.name != "nt")
+def _unsafe(command: Command) -> tuple[ItemProblem, ...]:
+    found = command_problems(command, pipefail=os.name != "nt")
+    return tuple(ItemProblem(INVALID_COMMAND, f"testCmd: {problem}") for problem in found)
 
 
 def _repeated(items: Sequence[WorkItem]) -> Iterator[str]:

@@ -6,7 +6,7 @@ Reads the tracker and checks that repositories and work folders exist; creates n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -26,6 +26,7 @@ from driver.backlog.selection import (
     select_ordered,
 )
 from driver.backlog.tracker_index import TrackerIndex
+from driver.domain.work_item import INVALID_COMMAND, MAX_PROBLEMS_SHOWN, command_problems_of
 from driver.scheduler.context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.scheduler.dependencies_in_base import absent
 from driver.terminal.safe_text import counted
@@ -69,11 +70,20 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     sound = queue.part([number for number in todo if number not in index.faults])
     _check_own_checkout(cycle, sound.items)
     selection, homeless = _select_at_home(cycle, sound, pending)
-    broken += homeless
+    unsafe = [one for one in selection.skipped if one.reason == INVALID_COMMAND]
+    broken += [*unsafe, *homeless]
     if broken and not selection.selected and not apart:
-        raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
-    skipped = (*broken, *apart.values(), *selection.skipped, *others)
+        raise InputError(_told(broken))
+    waiting = (one for one in selection.skipped if one.reason != INVALID_COMMAND)
+    skipped = (*broken, *apart.values(), *waiting, *others)
     return replace(selection, skipped=skipped)
+
+
+def _told(broken: Sequence[Skipped]) -> list[str]:
+    left_out = len(broken) - MAX_PROBLEMS_SHOWN
+    shown = broken[:MAX_PROBLEMS_SHOWN]
+    lines = [f"item {item.id or '(no id)'}: {item.detail}" for item in shown]
+    return [*lines, f"and {left_out} more problems"] if left_out > 0 else lines
 
 
 def _check_names(cycle: Cycle, index: TrackerIndex) -> None:
@@ -103,11 +113,11 @@ def _select_at_home(
     default_repo = str(cycle.repo) if cycle.repo else None
     homeless: dict[str, Skipped] = {}
     while True:
-        real, limit = cache(os.path.realpath), cycle.max_items
+        real, limit, asked = cache(os.path.realpath), cycle.max_items, command_problems_of
         if first:
-            selection = select_disjoint(queue.items, limit, default_repo, first, real)
+            selection = select_disjoint(queue.items, limit, default_repo, first, real, asked)
         else:
-            selection = select_ordered(queue, limit, default_repo, real)
+            selection = select_ordered(queue, limit, default_repo, real, asked)
         lost = ((name_of(item), _homeless(cycle, item)) for item in selection.selected)
         fresh = {name: skipped for name, skipped in lost if skipped}
         if not fresh:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -80,6 +81,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+MOST_OF_A_REASON = 100
 INTAKE = "intake"
 MANIFEST = "manifest"
 DISPATCH = "dispatch"
@@ -138,18 +140,22 @@ def _shipped(record: Mapping[str, Any] | None, slug: str, backend: str) -> dict[
 def cycle_report(
     phase: str, wave_id: str, selection: Selection, *, success: bool, **more: Any
 ) -> dict[str, Any]:
-    """A report with the selected items, and the reason why each other item was not selected."""
-    skipped = [
-        {"id": one.id, "reason": one.reason, "detail": one.detail}
-        | ({"clash": one.clash} if one.clash is not None else {})
-        for one in selection.skipped
-    ]
+    """A report with the selected items, and the reasons why the others were not selected: their
+    counts, and the first `MOST_OF_A_REASON` items of each."""
+    counts: Counter[str] = Counter()
+    skipped = []
+    for one in selection.skipped:
+        counts[one.reason] += 1
+        if counts[one.reason] <= MOST_OF_A_REASON:
+            clash = {"clash": one.clash} if one.clash is not None else {}
+            skipped.append({"id": one.id, "reason": one.reason, "detail": one.detail, **clash})
     return emit_report(
         phase,
         wave_id,
         [item["id"] for item in selection.selected],
         success=success,
         items_skipped=skipped,
+        items_skipped_counts=dict(counts) or None,
         selection=None if selection.exact else "greedy",
         **{"exit_code": int(ExitCode.DONE if success else ExitCode.NOT_ALL_SHIPPED), **more},
     )

@@ -12,8 +12,8 @@ from driver.test_command.shell_parser import Simple, parse, simple_commands
 
 Command = str | tuple[str, ...]
 
-_SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "ash", "sh.exe", "bash.exe")
-_TAKES_COMMAND = ("env", "exec", "command", "nohup", "nice", "time", "timeout", "stdbuf", "sudo")
+SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "ash", "sh.exe", "bash.exe")
+TAKES_COMMAND = ("env", "exec", "command", "nohup", "nice", "time", "timeout", "stdbuf", "sudo")
 _STARTERS = {
     **{"uv": ("run",), "poetry": ("run",), "pdm": ("run",), "hatch": ("run",), "pipenv": ("run",)},
     **{"bundle": ("exec",), "npx": (), "bunx": (), "coverage": ("run",)},
@@ -70,7 +70,7 @@ class ShellCall:
 
 def innermost(words: tuple[str, ...]) -> tuple[str, ...]:
     """The arguments without leading programs such as `env`, `timeout 60` or `nice`."""
-    while words and Simple(words).name in _TAKES_COMMAND:
+    while words and Simple(words).name in TAKES_COMMAND:
         rest = words[1:]
         while rest and (rest[0].startswith("-") or "=" in rest[0] or rest[0][:1].isdigit()):
             rest = rest[1:]
@@ -81,7 +81,7 @@ def innermost(words: tuple[str, ...]) -> tuple[str, ...]:
 def shell_call(words: tuple[str, ...]) -> ShellCall | None:
     """The call of a shell in these arguments; None if they start another program."""
     inner = innermost(words)
-    if not inner or Simple(inner).name not in _SHELLS:
+    if not inner or Simple(inner).name not in SHELLS:
         return None
     options, with_script, rest = ShellOptions(), False, list(inner[1:])
     while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:

@@ -15,6 +15,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _REDIRECTIONS = ("<", ">", ">>", "<<<", ">&", "<&", "&>", "&>>", ">|", "<>")
 _ENDS_LIST = ("then", "elif", "else", "fi", "do", "done", "}")
 _NOT_READ = ("while", "until", "case", "select", "function", "esac", "[[", "coproc")
+RESERVED = (*_ENDS_LIST, *_NOT_READ, "if", "for", "{", "!")
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,8 @@ def intake() -> Work:
     def work(tracker: Path, state: Path) -> None:
         reader = TrackerReader()
         asked: Any = SimpleNamespace(
-            tracker=tracker, max_items=5, wanted=ItemFilter(), repo=tracker.parent, options=None,
-            state_dir=state, survey=RepositoryInfo({}), environ={},
+            tracker=tracker, max_items=5, item_filter=ItemFilter(), repo=tracker.parent,
+            options=None, state_dir=state, repositories=RepositoryInfo({}), environ={},
             tracker_index=lambda: reader.read(tracker, state),
         )  # fmt: skip
         assert len(taken(cast("Cycle", asked), {}).selected) == 5

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from driver.backlog.selection import Selection, Skipped
 from driver.cli.summary_lines import summary_lines
+from driver.scheduler.report import cycle_report
 from driver.terminal.safe_text import describe_verdict
 
 
@@ -115,6 +117,21 @@ def test_broken_items_are_named_and_waiting_ones_counted() -> None:
         "left for a later wave: 3",
     )
     assert summary_lines({"items_skipped": skipped}) == told
+
+
+def test_a_long_list_of_skipped_items_is_cut_and_counted_by_reason() -> None:
+    broken = [Skipped(f"B{n}", "missing_or_empty_testCmd", detail="no test") for n in range(102)]
+    later = [Skipped(f"L{n}", "max_items") for n in range(5_000)]
+    selection = Selection((), (*broken, *later))
+    report = cycle_report("intake", "w", selection, success=True)
+    listed = [one["id"] for one in report["items_skipped"]]
+    assert listed == [f"B{n}" for n in range(100)] + [f"L{n}" for n in range(100)]
+    assert report["items_skipped_counts"] == {"missing_or_empty_testCmd": 102, "max_items": 5_000}
+    assert summary_lines(report)[99:] == (
+        "item B99 is left out: no test",
+        "left out for the same reasons: 2 more items",
+        "left for a later wave: 5000",
+    )
 
 
 def test_work_done_in_place_is_said_to_be_there() -> None:
