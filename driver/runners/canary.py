@@ -15,7 +15,7 @@ from enum import StrEnum
 from driver.runners.python_canary import loaded_elsewhere
 from driver.runners.result import Counts, Doubt, cleaned
 from driver.runners.runner import Canary, CanaryInput, NotApplicable, Plan
-from driver.runners.table import RUNNERS, find_call, make_call, npm_call, runner_of
+from driver.runners.table import RUNNERS, call_of, runner_of
 from driver.test_command.build_scripts import MAKEFILES, PACKAGE
 from driver.test_command.invocations import Command, programs
 from driver.test_command.shell_parser import Simple
@@ -69,7 +69,7 @@ def is_read(path: str) -> bool:
     return _READ.search(path) is not None
 
 
-def plan_canary(
+def plan_canary(  # noqa: PLR0913 - the facts of a plan, which callers give by name
     command: str | Sequence[str],
     files: Collection[str],
     changed: Collection[str],
@@ -77,22 +77,22 @@ def plan_canary(
     *,
     texts: Mapping[str, str] | None = None,
     workdir: str = "",
+    output: str = "",
 ) -> Plan:
     """The canary for a command.
 
     All paths are relative to the tree, with slashes. `files` are the paths of the tree, `changed`
     the paths that the item wrote. `nonce` is a fresh `innocent_name` that identifies the canary in
     the output. `texts` are the texts of the files that `is_read` selects. `workdir` is the folder
-    that the command runs in.
+    that the command runs in. `output` is that of an earlier run; it may name the test files.
     """
     given = command if isinstance(command, str) else tuple(command)
     settings = texts or {}
-    call = find_call(given, workdir) or npm_call(given, workdir, settings)
-    call = call or make_call(given, workdir, settings)
+    call = call_of(given, workdir, settings)
     runner = RUNNERS.get(runner_of(call.words)) if call else None
     if call is None or runner is None or runner.plan is None:
         return NotApplicable(UNKNOWN_RUNNER)
-    return runner.plan(CanaryInput(call, files, changed, settings, nonce))
+    return runner.plan(CanaryInput(call, files, changed, settings, nonce, cleaned(output)))
 
 
 def innocent_name(number: int) -> str:

@@ -1,5 +1,5 @@
 """`node --test`, jest, vitest and mocha: their summaries and the tests that they report as failed.
-`driver.runners.node_canary` plans their canary."""
+`driver.runners.javascript_canary` plans their canary."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from driver.runners.node_canary import CODE_FILES, found_by_node, plan_node
+from driver.runners.javascript_canary import MOCHA_CONFIG, found_by_node, plan_node, planner
 from driver.runners.result import Counts, Found, numbers
 from driver.runners.runner import Call, Runner, Selection, leaves_out_by, named_files
+from driver.test_style.javascript_files import CODE_FILES
+from driver.test_style.javascript_suites import JEST, MOCHA, VITEST
 
 NODE_SUMMARY = re.compile(
     r"^(# |\u2139 )tests \d+\n(?:\1suites \d+\n)?\1pass (\d+)\n\1fail (\d+)\n\1cancelled (\d+)\n"
@@ -68,6 +70,48 @@ def _failures(text: str) -> dict[str, str]:
     return {one["tap"] or one["spec"]: "" for one in _FAILED.finditer(text)}
 
 
+_ASSERTION = re.compile(
+    r"^(?:\w*Assertion\w*|UnexpectedError)\b|\bERR_ASSERTION\b|^(?:Error: )?expect\(|^assert\b"
+    r"|^(?:Error: )?expected .* to "
+)
+_OF_JEST = re.compile(r"^ *\u25cf (?P<name>.+)\n\s*(?P<why>\S.*)$", re.M)
+_OF_VITEST = re.compile(r"^(?: *FAIL  .*\n)+(?P<why>\S.*)?$", re.M)
+_NAME_OF_VITEST = re.compile(r"^ *FAIL  .* > (.*)$", re.M)
+_OF_MOCHA = re.compile(r"^  \d+\) (?P<names>\S.*(?:\n {7,}\S.*)*?):\n\s*(?P<why>\S.*)$", re.M)
+
+
+def _why(name: str, line: str) -> str:
+    """The reason of a failure; "" if the first line of its message tells of an assertion."""
+    return "" if _ASSERTION.search(line) or name in line else line.strip()
+
+
+def _failures_of_jest(text: str) -> dict[str, str]:
+    """The failed tests by their own names, without those of the groups around them."""
+    found = {}
+    for one in _OF_JEST.finditer(text):
+        name = one["name"].rpartition(" \u203a ")[2]
+        found[name] = _why(name, one["why"])
+    return found
+
+
+def _failures_of_vitest(text: str) -> dict[str, str]:
+    """The failed tests by their own names. Tests that fail alike share a message."""
+    found = {}
+    for block in _OF_VITEST.finditer(text):
+        for name in _NAME_OF_VITEST.findall(block[0]):
+            found[name] = _why(name, block["why"] or "")
+    return found
+
+
+def _failures_of_mocha(text: str) -> dict[str, str]:
+    """The failed tests by their own names: the last line of a name that has a line a group."""
+    found = {}
+    for one in _OF_MOCHA.finditer(text):
+        name = one["names"].rpartition("\n")[2].strip()
+        found[name] = _why(name, one["why"])
+    return found
+
+
 def _leaves_out(call: Call, files: Collection[str], left_out: Sequence[str]) -> Selection | None:
     """By the names of all other files: node has no option that leaves a file out. Its
     `--test-skip-pattern` takes the names of tests, and not before node 22."""
@@ -114,7 +158,10 @@ RUNNERS = (
         stream="err",
         test_files=_TEST_NAMES,
         named=named_files,
+        plan=planner(JEST),
         leaves_out=_leaves_out_jest,
+        canary_reads=(CODE_FILES,),
+        failures=_failures_of_jest,
         configures=("jest.config.*", "jest.setup.*", "setuptests.[jt]s*"),
         config_options=("-c",),
         red=(r"^ *\u25cf (?P<name>(?!Console$).+)$", r"^FAIL (?P<name>\S+)(?: \([\d.]+ m?s\))?$"),
@@ -125,7 +172,10 @@ RUNNERS = (
         programs=("vitest",),
         test_files=_TEST_NAMES,
         named=named_files,
+        plan=planner(VITEST),
         leaves_out=partial(leaves_out_by, "--exclude"),
+        canary_reads=(CODE_FILES,),
+        failures=_failures_of_vitest,
         configures=("vitest.config.*", "vitest.workspace.*", "vite.config.*", "vitest.setup.*"),
         config_options=("-c",),
         red=(r"^ *FAIL  (?P<name>\S.*)$",),
@@ -137,7 +187,10 @@ RUNNERS = (
         programs=("mocha",),
         test_files=_TEST_NAMES,
         named=named_files,
+        plan=planner(MOCHA),
         leaves_out=partial(leaves_out_by, "--ignore"),
+        canary_reads=(CODE_FILES, MOCHA_CONFIG),
+        failures=_failures_of_mocha,
         configures=(".mocharc*", "mocha.opts"),
         config_options=("-r", "--require", "--file"),
         red=(r"^  \d+\) (?P<name>\S.*(?:\n {7,}\S.*)*?):$",),

@@ -91,6 +91,7 @@ class CanaryInput:
     changed: Collection[str]
     texts: Mapping[str, str]
     nonce: str
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,13 @@ a module with `RUNNERS` in this package and list it in `_FAMILIES`."""
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
 from driver.runners import cargo, go, hosted, node, pytest, tap, unittest
 from driver.runners.runner import Call, Runner
-from driver.test_command.build_scripts import PACKAGE, lines_run
+from driver.test_command.build_scripts import PACKAGE, lines_run, packaged, script_text
 from driver.test_command.invocations import Command, program_name, programs, without_starter
 from driver.test_command.shell_lexer import split
 from driver.test_command.shell_parser import Simple, parse
@@ -22,7 +21,6 @@ _BY_PROGRAM = {program: one.name for one in RUNNERS.values() for program in one.
 _BY_MODULE = {one.module: one.name for one in RUNNERS.values() if one.module}
 _BY_VERB = {one.verb_of: one.name for one in RUNNERS.values() if one.verb_of}
 _PYTHON = re.compile(r"^(?:python|py|pypy)[\d.]*$")
-_NPM = re.compile(r"^(?:npm|pnpm|yarn)(?:\.cmd)?$")
 
 
 def runner_of(words: Sequence[str]) -> str:
@@ -63,7 +61,11 @@ def find_call(command: Command, workdir: str = "") -> Call | None:
     calls = [words for words in programs(command) if runner_of(words)]
     if len(calls) != 1:
         return None
-    words = calls[0]
+    return call_in(command, calls[0], workdir)
+
+
+def call_in(command: Command, words: tuple[str, ...], workdir: str = "") -> Call:
+    """The call of the program in a command that has these arguments."""
     if not isinstance(command, str):
         return Call(command, words, workdir, extendable=command[-len(words) :] == words)
     pipelines = [pipeline for chain in parse(command).chains for pipeline in chain.pipelines]
@@ -81,26 +83,29 @@ def find_call(command: Command, workdir: str = "") -> Call | None:
 
 
 def npm_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
-    """The runner's call in package.json's test script, if the command runs this script."""
-    words = tuple(command.split()) if isinstance(command, str) else command
-    if len(words) < 2 or not _NPM.match(words[0]) or words[1:] not in (("test",), ("run", "test")):
+    """The runner's call in a script of package.json, if the command runs this script and it is one
+    plain command. More arguments reach it as far as each package manager passes them on."""
+    given = [words for words in programs(command) if packaged(words)]
+    if len(given) != 1 or (script := packaged(given[0])) is None:
         return None
-    try:
-        script = json.loads(texts.get(posixpath.join(workdir, PACKAGE), ""))["scripts"]["test"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    inner = find_call(script, workdir) if isinstance(script, str) else None
+    outer = call_in(command, given[0], workdir)
+    line = script_text(texts.get(posixpath.join(outer.folder, PACKAGE), ""), script)
+    inner = (find_call(line, outer.folder) or npm_call(line, outer.folder, texts)) if line else None
     if inner is None:
         return None
-    more = words[0].startswith("npm") and inner.extendable
-    return Call((*words, "--") if more else words, inner.words, inner.folder, extendable=more)
+    needs_dashes = given[0][0].startswith("npm") and "--" not in given[0]
+    # A script of scripts passes on words, but a package manager takes options among them.
+    if not (outer.extendable and inner.extendable and inner.command == line):
+        return Call(command, inner.words, inner.folder, extendable=False)
+    more = ("--",) if needs_dashes else ()
+    extended: Command = " ".join((command.rstrip(), *more)) if isinstance(command, str) else (
+        *command, *more)  # fmt: skip
+    return Call(extended, inner.words, inner.folder, extendable=True)
 
 
 def make_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
-    """The runner's call in the recipe that make runs. It cannot be extended."""
-    called = programs(command)
-    if len(called) != 1 or Simple(called[0]).name not in ("make", "gmake"):
-        return None
+    """The only runner's call in the lines that make runs, or package scripts. It cannot be
+    extended."""
     lines = lines_run(command, workdir, lambda path: texts.get(path, ""))
     found = [call for line, folder in lines if (call := find_call(line, folder))]
     if len(found) != 1:

@@ -1,5 +1,5 @@
 """The Test Anything Protocol, as tape, ava, node-tap, bats, prove and many scripts print it. Only
-points that contain no other points are counted. They have no canary."""
+points that contain no other points are counted. tape has a canary."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from driver.runners.javascript_canary import planner
 from driver.runners.node import NODE_SUMMARY
 from driver.runners.result import CONTRADICTORY, MISSING, Counts, Doubt, Found
 from driver.runners.runner import Runner
+from driver.test_style.javascript_files import CODE_FILES
+from driver.test_style.javascript_suites import TAPE
 
 _LINE = re.compile(
     r"^(?P<indent> *)(?:(?P<red>not )?ok \d+\b(?P<rest>.*)"
@@ -95,14 +98,27 @@ def _of_prove(text: str, found: re.Match[str]) -> Counts:
     return Counts("tap", ran, failed, skipped)
 
 
+_RED_POINT = re.compile(
+    r"^ *not ok \d+(?: -)? *(?P<name>(?!.*# *(?i:skip|todo)).*?)(?: # time=.*)?(?: \{)?$", re.M
+)
+
+
+def _failures(text: str) -> dict[str, str]:
+    """The red points."""
+    return {one["name"]: "" for one in _RED_POINT.finditer(text)}
+
+
 RUNNERS = (
     Runner(
         name="tap",
         read=_read,
         programs=("tape", "bats", "prove"),
         test_files=(r".*\.bats", r".*\.t"),
+        plan=planner(TAPE),
+        canary_reads=(CODE_FILES,),
+        failures=_failures,
         red=(
-            r"^ *not ok \d+(?: -)? *(?P<name>(?!.*# *(?i:skip|todo)).*?)(?: # time=.*)?(?: \{)?$",
+            _RED_POINT.pattern,
             r"^(?P<name>\S+) +\(Wstat: \d+.* Failed: [1-9]\d*\)$",
         ),
         red_marks=(r"^Failed \d+/\d+ subtests", r"^  Failed tests?: ", r"^Bail out!"),

@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from driver.test_command.invocations import Command, programs, without_starter
+from driver.test_command.invocations import Command, program_name, programs, without_starter
 from driver.test_command.shell_parser import Simple
 
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
@@ -18,11 +20,23 @@ PACKAGE = "package.json"
 Read = Callable[[str], str]
 _MAKES = ("make", "gmake")
 _PACKAGERS = ("npm", "pnpm", "yarn", "bun")
+_RUN_VERBS = ("run", "run-script", "rum", "urn")
+_SHORT = {"t": "test", "tst": "test"}
+# Verbs of package managers that run a program or another script, in place of a script by name.
+_VERBS = ("exec", "dlx", "x", "install", "ci", "workspace", "workspaces", "add", "i")
+_AROUND = ("cross-env", "c8", "nyc")
+_OTHER_FOLDER = (
+    *("-w", "--workspace", "--workspaces", "-ws", "--prefix", "-C", "--dir", "--cwd", "-r"),
+    *("--filter", "-F", "--recursive"),
+)
 _RULE = re.compile(r"^([^\s:#=][^:#=]*)::?(?!=)([^;#]*)(?:;(.*))?")
 _INCLUDE = re.compile(r"^[ ]*(?:-include|sinclude|include)[ \t]+(.+)$", re.M)
 _WILDCARD = re.compile(r"\$[({](?:wildcard|sort)\s+([^(){}]*)[)}]")
 _VARIABLE = re.compile(r"\$(?:\([^()]*\)|\{[^{}]*\}|\w)")
-_RUNS = re.compile(r"\b(?:npm|pnpm|yarn|bun)\s+(?:run\s+)?([\w:.-]+)")
+_RUNS = re.compile(
+    r"\b(?:npm|pnpm|yarn|bun)(?:\s+-\S+)*\s+(?:run(?:-script)?\s+)?(?:-\S+\s+)*([\w:.-]+)|\bnpm:([\w:.-]+)"
+)
+_RUNS_MANY = re.compile(r"\b(?:run-[sp]|npm-run-all2?)((?:\s+[^\s&|;]+)+)")
 _FOLDER_OPTIONS = ("-C", "--directory")
 _FILE_OPTIONS = ("-f", "--file", "--makefile")
 _MAKE_OPTION = re.compile(r"(-C|-f|--directory|--file|--makefile)=?(.*)")
@@ -45,20 +59,45 @@ class Made:
         return next((text for text in texts if text), "")
 
 
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A call of a package's script, with the arguments that the script gets."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
 def lines_run(command: Command, work_dir: str, read: Read) -> Iterator[tuple[str, str]]:
     """The shell lines that a command runs through a makefile or a package.json, each with its
     folder. `read` returns the text of a path from the repository's top, "" for none."""
     for words in programs(command):
-        rest = [word for word in words[1:] if word[:1] != "-"]
         if made := made_by(words, work_dir):
             text = made.text(read)
             yield from (
                 (line, made.folder) for target in made.targets for line in recipe(text, target)
             )
-        elif Simple(words).name in _PACKAGERS and rest:
+        elif script := packaged(words):
             package = read(in_folder(work_dir, PACKAGE))
-            lines = script_lines(package, rest[rest[0] == "run" :][:1])
-            yield from ((line, work_dir) for line in lines)
+            yield from ((line, work_dir) for line in script_lines(package, (script.name,)))
+
+
+def packaged(words: tuple[str, ...]) -> Script | None:
+    """The script that a call of a package manager runs; None for another call. A call for another
+    package of the workspace is none of this folder."""
+    while program_name(words) in _AROUND:
+        words = without_starter(words)
+    name = program_name(words)
+    if name not in _PACKAGERS or any(word.partition("=")[0] in _OTHER_FOLDER for word in words[1:]):
+        return None
+    own = words[1 : words.index("--")] if "--" in words else words[1:]
+    rest = [word for word in own if word[:1] != "-"]
+    rest = rest[rest[:1] != [] and rest[0] in _RUN_VERBS :]
+    more = words[words.index("--") + 1 :] if "--" in words else ()
+    if not rest or rest[0] in _VERBS or words[:2] == ("bun", "test"):
+        return None
+    if name != "npm":  # the others pass on options as well
+        rest = [rest[0], *(word for word in own[own.index(rest[0]) + 1 :])]
+    return Script(_SHORT.get(rest[0], rest[0]), (*rest[1:], *more))
 
 
 def included(command: Command, work_dir: str, read: Read) -> tuple[str, ...]:
@@ -141,6 +180,16 @@ def _rules(text: str) -> dict[str, tuple[list[str], list[str]]]:
     return rules
 
 
+def script_text(text: str, script: Script) -> str:
+    """The line that a package's script is, with its arguments; "" for none."""
+    try:
+        line = json.loads(text)["scripts"][script.name]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    more = map(shlex.quote, script.arguments)
+    return " ".join((line, *more)) if isinstance(line, str) else ""
+
+
 def script_lines(text: str, names: Sequence[str]) -> Iterator[str]:
     """The lines of package scripts, with their `pre` and `post` scripts and the scripts that they
     run."""
@@ -156,7 +205,14 @@ def script_lines(text: str, names: Sequence[str]) -> Iterator[str]:
             line = scripts.get(each)
             if isinstance(line, str):
                 yield line
-                waiting += _RUNS.findall(line)
+                waiting += (one or other for one, other in _RUNS.findall(line))
+                waiting += (
+                    one
+                    for words in _RUNS_MANY.findall(line)
+                    for word in words.split()
+                    for one in scripts
+                    if fnmatchcase(one, word.strip("'\""))
+                )
 
 
 def in_folder(folder: str, name: str) -> str:

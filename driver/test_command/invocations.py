@@ -17,8 +17,14 @@ TAKES_COMMAND = ("env", "exec", "command", "nohup", "nice", "time", "timeout", "
 _STARTERS = {
     **{"uv": ("run",), "poetry": ("run",), "pdm": ("run",), "hatch": ("run",), "pipenv": ("run",)},
     **{"bundle": ("exec",), "npx": (), "bunx": (), "coverage": ("run",)},
-    **{"yarn": (), "pnpm": (), "npm": ("exec",)},
+    **{"yarn": (), "pnpm": (), "npm": ("exec",), "nyc": (), "c8": (), "cross-env": ()},
 }
+_MAY_TAKE_VERB = dict.fromkeys(("yarn", "pnpm"), ("exec", "dlx", "run"))
+_VALUES_OF_COVERAGE = (
+    *("-r", "--reporter", "-x", "--exclude", "-n", "--include", "-e", "--extension", "--lines"),
+    *("--report-dir", "--temp-dir", "--temp-directory", "--require", "-i", "--cwd", "--src"),
+    *("--branches", "--functions", "--statements", "--reports-dir", "-o", "--config", "-c"),
+)
 _SUFFIX = re.compile(r"\.(?:exe|cmd|bat|js|cjs|mjs|phar)$", re.I)
 
 
@@ -101,10 +107,11 @@ def without_starter(words: tuple[str, ...]) -> tuple[str, ...]:
         rest = words[1:]
         if verbs and rest[:1] != verbs:
             break
-        rest = rest[len(verbs) :]
+        name, rest = program_name(words), rest[len(verbs) :]
         if rest[:1] == ("-m",):
             return ("python", *rest)
-        while rest[:1] and rest[0].startswith("-"):
-            rest = rest[1:]
-        words = rest
+        while rest and (rest[0].startswith("-") or (name == "cross-env" and "=" in rest[0])):
+            takes_value = name in ("nyc", "c8") and rest[0] in _VALUES_OF_COVERAGE
+            rest = rest[1 + takes_value :]
+        words = rest[rest[:1] != () and rest[0] in _MAY_TAKE_VERB.get(name, ()) :]
     return words

@@ -1,13 +1,18 @@
-"""Selects tests by words as runners do: pytest's expressions, patterns of unittest. Pure."""
+"""Selects tests by words as runners do: pytest's expressions, patterns of unittest and of
+JavaScript's runners. Pure."""
 
 from __future__ import annotations
 
 import ast
 import fnmatch
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
+_TITLE = re.compile(r"""\b(test|it|describe)\(\s*(["'`])(?P<title>[^"'`\\\n$]*)\2""")
+_MORE = ("again", "too", "as well", "at last", "besides", "by all", "for sure", "in short")
+_MAX_STARTS = 200
 _OPERATORS = frozenset({"(", ")", "and", "or", "not"})
 
 
@@ -37,3 +42,36 @@ def matches(patterns: Sequence[str], name: str) -> bool:
     """True if unittest selects the test of this full name; without patterns it selects all."""
     plain = (one if "*" in one else f"*{one}*" for one in patterns)
     return not patterns or any(fnmatch.fnmatchcase(name, one) for one in plain)
+
+
+def option_values(words: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """The values of options."""
+    for word, following in pairwise((*words, "")):
+        name, given, attached = word.partition("=")
+        if name in names:
+            yield attached if given else following
+
+
+def names_for(nonce: str, patterns: Sequence[str], source: str) -> tuple[str, ...] | None:
+    """The names of new tests of a JavaScript file: selected by the patterns, like names of its
+    tests if necessary. None if no name is known that the command selects."""
+    said = nonce.replace("_", " ")
+    titles = [(one[1], one["title"]) for one in _TITLE.finditer(source)]
+    groups = [title for kind, title in titles if kind == "describe"]
+    both = [f"{group} {title}" for group in groups for kind, title in titles if kind != "describe"]
+    starts = (said, *(f"{title} {said}" for title in (*(one for _, one in titles), *both)))
+    for start in starts[:_MAX_STARTS]:
+        names = (start, *(f"{start} {more}" for more in _MORE))
+        if not patterns or any(all(_selects(one, name) for name in names) for one in patterns):
+            return names
+    return None
+
+
+def _selects(pattern: str, name: str) -> bool:
+    """True if a pattern selects a name, as far as Python reads it like JavaScript."""
+    whole = re.fullmatch(r"/(.*)/([a-z]*)", pattern)
+    try:
+        flags = re.I if whole and "i" in whole[2] else re.NOFLAG
+        return re.search(whole[1] if whole else pattern, name, flags) is not None
+    except re.error:
+        return False

@@ -31,7 +31,7 @@ from state_store.documents.errors import TidegateError
 
 _CLEAR = (CanaryVerdict.RED, CanaryVerdict.ELSEWHERE)
 _TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)
-_CODE = (".py", ".js", ".mjs", ".cjs", ".go", ".rs")
+_CODE = (*(".py", ".go", ".rs", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"),)
 _MAX_TEXT_BYTES = 2**20
 
 
@@ -96,6 +96,7 @@ def _plan(work: ProvenWork, top: Path, *, beside: bool = True) -> Canary | NotAp
         innocent_name(secrets.randbits(32)),
         texts=_Texts(top, files, code=beside),
         workdir="" if work.item.work_dir == "." else work.item.work_dir,
+        output="\n".join(printed(work.proof.output_file) or ()),
     )
 
 
@@ -154,6 +155,9 @@ def _like_base(canary: Canary, found: Evidence, base: Evidence) -> Evidence:
     silent = not any(isinstance(run.counts, Counts) for run in runs)
     if found.canary_word == base.canary_word == CanaryVerdict.UNDECIDED and silent:
         return _of_project(found, found.canary_note, "let the command accept one more test")
+    if found.canary_word == base.canary_word == CanaryVerdict.UNSEEN:
+        note = f"the command does not run the tests of {canary.path}, nor does it on the base"
+        return replace(found, canary_word=CanaryVerdict.NOT_APPLICABLE, canary_note=note)
     if found.canary_word != CanaryVerdict.GREEN:
         return found
     if base.canary_word == CanaryVerdict.UNDECIDED:

@@ -10,7 +10,8 @@ import pytest
 
 from driver.runners.canary import plan_canary
 from driver.runners.runner import Canary
-from driver.test_style.javascript_asserts import used_methods
+from driver.test_style import javascript_asserts
+from driver.test_style.javascript_asserts import Names
 from driver.test_style.python_asserts import failing, spelled_names, used_asserts
 from driver.test_style.python_imports import import_place
 from driver.test_style.selection import holds, matches
@@ -157,7 +158,16 @@ def test_it_is_written_like_the_test_beside_it(text: str) -> None:
     assert found.text.startswith(text)
 
 
+def javascript_kinds(text: str, assert_: str) -> list[str]:
+    return [kind for kind, _ in javascript_asserts.failing([text], Names(assert_))]
+
+
 def test_javascript_asserts_are_found_by_their_names() -> None:
     text = "assert(x); assert.throws(f); assert.strict.deepEqual(a, b); assert.unknown(1);"
-    assert used_methods([text]) == ("", "deepEqual", "throws")
-    assert used_methods([""]) == ("", "equal", "strictEqual", "deepStrictEqual")
+    assert javascript_kinds(text, "assert") == [
+        "assert",
+        "assert.deepEqual",
+        "assert.throws",
+    ]
+    usual = ["assert", "assert.equal", "assert.strictEqual", "assert.deepStrictEqual"]
+    assert javascript_kinds("", "assert") == usual
