@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from driver.runners.javascript_canary import MOCHA_CONFIG, found_by_node, plan_node, planner
-from driver.runners.result import Counts, Found, numbers
-from driver.runners.runner import Call, Runner, Selection, leaves_out_by, named_files
+from driver.runners.result import Counts, Found, numbers, read_jest_json
+from driver.runners.runner import Call, Report, Runner, Selection, leaves_out_by, named_files
 from driver.test_style.javascript_files import CODE_FILES
 from driver.test_style.javascript_suites import JEST, MOCHA, VITEST
 
@@ -158,6 +158,16 @@ RUNNERS = (
         stream="err",
         test_files=_TEST_NAMES,
         named=named_files,
+        report=Report(
+            variable="",
+            options="--json --outputFile={path}",
+            name="results",
+            rival=r"--(?:json|outputFile|listTests|watch\w*|showConfig|init|help|version)\b",
+            configs=(),
+            notice=r"^Test results written to: {path}\n",
+            broken=r"Unrecognized (?:option|CLI Parameter)",
+            read=read_jest_json,
+        ),
         plan=planner(JEST),
         leaves_out=_leaves_out_jest,
         canary_reads=(CODE_FILES,),
@@ -172,6 +182,22 @@ RUNNERS = (
         programs=("vitest",),
         test_files=_TEST_NAMES,
         named=named_files,
+        report=Report(
+            variable="",
+            options="--reporter=default --reporter=json --outputFile.json={path}",
+            name="results",
+            rival=r"--(?:reporter|outputFile|watch|ui|mergeReports|help|version|config|root)\b"
+            r"|\breporters\b| -[cr] "
+            r"|\bvitest (?:list|bench|init|related)\b",
+            configs=tuple(
+                f"{name}.config.{end}"
+                for name in ("vitest", "vite")
+                for end in ("ts", "js", "mts", "mjs", "cts", "cjs")
+            ),
+            notice=r"^JSON report written to {path}\n",
+            broken=r"CACError: Unknown option",
+            read=read_jest_json,
+        ),
         plan=planner(VITEST),
         leaves_out=partial(leaves_out_by, "--exclude"),
         canary_reads=(CODE_FILES,),

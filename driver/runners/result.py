@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
+from state_store.documents.strict_json import parse
+
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
 )
@@ -109,3 +111,19 @@ def read_junit(runner: str, text: str) -> Counts:
             failed += bool(found - {"skipped"})
         before = name if "failure" in found else ()
     return Counts(runner, ran, failed, skipped, REPORTED)
+
+
+def read_jest_json(runner: str, text: str) -> Counts:
+    """The counts of a report in jest's JSON, which vitest writes as well. A file that could not be
+    loaded counts as a failed test. Raises ValueError for another text."""
+    found = parse(text)
+    if not isinstance(found, dict):
+        found = {}
+    names = (f"num{word}Tests" for word in ("Passed", "Failed", "Pending", "Todo"))
+    told = [number for name in names if type(number := found.get(name)) is int]
+    files = found.get("testResults")
+    if not isinstance(files, list) or len(told) < 4:
+        raise ValueError("a report without its numbers")
+    passed, failed, pending, todo = told
+    failed = failed or sum(isinstance(one, dict) and one.get("status") == "failed" for one in files)
+    return Counts(runner, passed + failed, failed, pending + todo, REPORTED)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from driver.runners.result import Reader
+from driver.runners.result import Counts, Reader, read_junit
 from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
 
@@ -105,13 +105,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report that a runner writes if a variable asks for it, beside what it prints.
+    """A report that a runner writes if it is asked for it, beside what it prints.
 
-    `options` are words for `variable`; {path} in them is the file to write. Its last part is
+    `options` are words for `variable`, or arguments of the call if that is ""; {path} in them is
+    the file to write. Its last part is
     `name`, which may hold a variable that tells a runner within a test from that of the test
     command. The report is not asked for where the regular expression `rival` is found in the
     command, the variable or one of the files `configs`: the project makes its own. `notice` is the
     line that the runner prints about it; `broken` is printed by a runner that knows no such report.
+    `read` makes the counts of a runner's name and a report.
     """
 
     variable: str
@@ -121,6 +123,7 @@ class Report:
     configs: tuple[str, ...]
     notice: str
     broken: str
+    read: Callable[[str, str], Counts] = read_junit
 
 
 # A test in a call: a path, or a folder and a pattern of file names.
@@ -151,7 +154,7 @@ class Runner:
     failed assertion. `red` are the lines that name a failing test in the group `name`, `red_marks`
     further lines that belong to failures.
 
-    `report` is a report in JUnit's XML that it can be asked for. `report_files` are patterns of the
+    `report` is a report of its own that it can be asked for. `report_files` are patterns of the
     reports that it always writes, below a folder with one of the files `built_by`. `counting` are
     arguments with which it prints its tests, unless the call has one of the arguments
     `counting_already`.

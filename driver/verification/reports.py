@@ -2,8 +2,9 @@
 
 A report is there although the output is hidden, redirected or printed twice. It is written to a
 named pipe, because the runners that a command calls one after another write to the same name. The
-pipe has a random name outside of the checkout. A project that makes such a report itself, or whose
-run breaks because of it, is not asked.
+pipe has a random name outside of the checkout. A runner is asked by a variable, or by arguments at
+the end of the command. A project that makes such a report itself, or whose run breaks because of
+it, is not asked.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import re
 import selectors
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from driver.execution.worker_pool import BackgroundTask
 from driver.runners.result import Counts, read_junit
 from driver.runners.runner import Report, Runner
-from driver.runners.table import RUNNERS, find_call, runner_of, runners_named
+from driver.runners.table import RUNNERS, call_of, find_call, runner_of, runners_named
 from driver.test_command.build_scripts import MAKEFILES, PACKAGE
 from driver.test_command.invocations import Command
 
@@ -30,15 +31,17 @@ _MAX_SCRIPT_BYTES = 2**20
 _BUILD_FILES = (*MAKEFILES, PACKAGE, "noxfile.py", "justfile", "Justfile")
 _NOT_SEARCHED = (".git", "node_modules", "src", ".venv")
 _DOCUMENT = re.compile(r"(?=<\?xml )")
+_JSON_DOCUMENT = re.compile(r'(?<=\})\s*(?=\{"num[A-Z])')
 
 
 class Reports:
     """The reports of one run of `command` in `folder`; `place` is a name for their folder. Use it
-    as a context. `environment` has the variables of the run, with the request for reports."""
+    as a context. `command` and `environment` are those of the run, with the request for reports."""
 
     def __init__(
         self, command: Command, folder: Path, environment: Mapping[str, str], place: Path
     ) -> None:
+        self.command = command
         self.environment = dict(environment)
         self._folder = folder
         self._place = place
@@ -63,7 +66,7 @@ class Reports:
 
     @property
     def asked(self) -> bool:
-        """True if the environment has a request."""
+        """True if the command or the environment has a request."""
         return bool(self._pipes)
 
     def read(self) -> dict[str, tuple[Counts, ...]]:
@@ -73,7 +76,8 @@ class Reports:
         for runner in self._runners:
             with suppress(ValueError, OSError):
                 texts = self._texts(runner)
-                if parts := tuple(read_junit(runner.name, text) for text in texts):
+                read = runner.report.read if runner.report else read_junit
+                if parts := tuple(read(runner.name, text) for text in texts):
                     found[runner.name] = parts
         return found
 
@@ -81,9 +85,13 @@ class Reports:
         """An output without the lines that tell of a report."""
         for name in self._pipes:
             report = RUNNERS[name].report
-            if report and str(self._place) in text:
-                path = re.escape(str(self._place / report.name))
+            if report and self._place.name in text:  # runners may print a relative path
+                path = rf"\S*{re.escape(f'{self._place.name}/{report.name}')}"
                 text = re.sub(report.notice.format(path=path), "", text, flags=re.M)
+                # Package managers print the command that they run.
+                path = re.escape(str(self._place / report.name))
+                words = (one.replace("{path}", path) for one in report.options.split())
+                text = re.sub("".join(rf" ['\"]?{word}['\"]?" for word in words), "", text)
         return text
 
     def broke(self, output: str) -> bool:
@@ -91,7 +99,7 @@ class Reports:
         name of a report, or the runner knows no such report."""
         broken = (RUNNERS[name].report for name in self._pipes)
         return any(
-            str(self._place) in output or re.search(report.broken, output)
+            self._place.name in output or re.search(report.broken, output)
             for report in broken
             if report
         )
@@ -101,11 +109,17 @@ class Reports:
         settings such a report. Else the request would only tell code that it is under test."""
         report = runner.report
         assert report is not None
+        call = call_of(command, "", _FilesOf(self._text))
+        if not report.variable and (call is None or runner_of(call.words) != runner.name):
+            return False
         words = command.split() if isinstance(command, str) else command
         own = [" ".join(words), self.environment.get(report.variable, "")]
         own += map(self._text, report.configs)
+        own += [" ".join(call.words)] if call else []
         if any(re.search(report.rival, text) for text in own):
             return False
+        if not report.variable:
+            return True
         scripts = (self._text(name) for name in (*_BUILD_FILES, *words))
         name = re.compile(rf"(?<![\w-]){runner.name}(?![\w-])")
         return any(name.search(text) for text in (*own, *scripts))
@@ -122,6 +136,12 @@ class Reports:
         path = self._place / report.name
         if "$" in str(self._place):  # the runner would replace it
             return
+        if not report.variable:
+            call = call_of(self.command, "", _FilesOf(self._text))
+            more = call.with_more(*report.options.format(path=path).split()) if call else None
+            if more is not None:
+                self._pipes[name], self.command = _Pipe(path), more
+            return
         self._pipes[name] = _Pipe(path)
         options = report.options.format(path=shlex.quote(str(path)))
         given = self.environment.get(report.variable, "")
@@ -130,7 +150,8 @@ class Reports:
     def _texts(self, runner: Runner) -> list[str]:
         if runner.name in self._pipes:
             text = self._pipes[runner.name].close().decode("utf-8", "replace")
-            return [part for part in _DOCUMENT.split(text) if part.strip()]
+            divide = _DOCUMENT if not text.startswith("{") else _JSON_DOCUMENT
+            return [part for part in divide.split(text) if part.strip()]
         if not any((self._folder / name).exists() for name in runner.built_by):
             return []
         return [
@@ -138,6 +159,22 @@ class Reports:
             for path in _written(self._folder, runner.report_files)
             if path.stat().st_mtime_ns >= self._begun
         ]
+
+
+class _FilesOf(Mapping[str, str]):
+    """The texts of files of the project, read on demand."""
+
+    def __init__(self, read: Callable[[str], str]) -> None:
+        self._read = read
+
+    def __getitem__(self, name: str) -> str:
+        return self._read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 class _Pipe:

@@ -25,6 +25,7 @@ from driver.run_state.test_turns import Alone
 from driver.runners.counts import count_tests
 from driver.runners.failures import failing_tests, failures_first
 from driver.runners.result import Counts
+from driver.test_command.invocations import Command
 from driver.verification.alone import settled
 from driver.verification.reports import Reports, counting
 from driver.workspace.repository_context import TestCheckout
@@ -174,15 +175,15 @@ def _run_counted(
     """Run a test that also writes its runner's own reports, if it can be asked for them. A test
     that cannot start because of the reports is run again without them."""
 
-    def once(variables: Mapping[str, str]) -> CommandResult:
+    def once(command: Command, variables: Mapping[str, str]) -> CommandResult:
         marked = {**variables, **new_mark(wave.key)}
         limits = CommandLimits(wave.settings.verify.timeout_s, marked, output)
-        return run_test_command(wave.driver, counting(test.command), folder, limits)
+        return run_test_command(wave.driver, counting(command), folder, limits)
 
     with Reports(test.command, folder, environment, output) as reports:
-        result = _without_notices(reports, once(reports.environment))
+        result = _without_notices(reports, once(reports.command, reports.environment))
         if not result.ok and reports.broke(f"{result.stdout}\n{result.stderr}"):
-            result = once(environment)
+            result = once(test.command, environment)
         return result, reports.read()
 
 
