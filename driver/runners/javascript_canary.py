@@ -12,6 +12,7 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from driver.runners.runner import Call, Canary, CanaryInput, NotApplicable, Plan, positional
@@ -72,18 +73,23 @@ def _plan(suite: Suite, given: CanaryInput) -> Plan:
     else:
         return NotApplicable("the command selects tests by name, and no test shows such a name")
     text, tried = _text(suite, given, host, hosts, names, grouped=not patterns)
-    alone = None if named else call.with_more(call.below(host))
-    return Canary(
+    canary = Canary(
         suite.runner,
         host,
         text,
         names[: len(tried)],
         call.command,
-        alone,
+        None if named else call.with_more(call.below(host)),
         amends=True,
         tries=tried,
-        stops=suite is MOCHA and stops_by_itself(options, _configs(given)),
     )
+    if suite is MOCHA and stops_by_itself(options, _configs(given)):
+        # Another red test would end the run before the canary.
+        selected = None if patterns else call.with_more(f"--grep={names[0].replace(' ', '.')}")
+        canary = replace(canary, stops=True)
+        if selected is not None:
+            canary = replace(canary, command=selected, alone=None, selects=True)
+    return canary
 
 
 def _configs(given: CanaryInput) -> list[str]:

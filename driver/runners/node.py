@@ -72,7 +72,7 @@ def _failures(text: str) -> dict[str, str]:
 
 _ASSERTION = re.compile(
     r"^(?:\w*Assertion\w*|UnexpectedError)\b|\bERR_ASSERTION\b|^(?:Error: )?expect\(|^assert\b"
-    r"|^(?:Error: )?expected .* to "
+    r"|^(?:Error: )?expected .* to |^Expected value "
 )
 _OF_JEST = re.compile(r"^ *\u25cf (?P<name>.+)\n\s*(?P<why>\S.*)$", re.M)
 _OF_VITEST = re.compile(r"^(?: *FAIL  .*\n)+(?P<why>\S.*)?$", re.M)

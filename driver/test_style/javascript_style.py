@@ -13,7 +13,7 @@ from driver.test_style.javascript_asserts import FUNCTION, MESSAGE, Names
 
 _MODULE = re.compile(r"^\s*(?:import\s[^(]*from\s|import\s*[\"'{*]|export\s)", re.M)
 _REQUIRES = re.compile(r"\brequire\([\"']")
-_CALL = re.compile(r"(?<![\w.$])(it|test|specify)(?:\.\w+)*\(", re.M)
+_CALL = re.compile(r"""(?<![\w.$])(it|test|specify)(?:\.\w+)*\((?P<title>\s*["'`])?""")
 _GROUP = re.compile(r"^(describe|context|suite)(?:\.\w+)?\(", re.M)
 _TEST_AT_TOP = re.compile(r"^(?:it|test|specify)\(", re.M)
 _ONLY = re.compile(r"\b(?:it|test|specify|describe|context|suite)\.only\(")
@@ -95,7 +95,10 @@ def is_script(source: str) -> bool:
 def call_of_tests(source: str) -> str:
     """The function by which most tests of a file are declared; "" if none shows or another selects
     single tests."""
-    found = Counter(_CALL.findall(source))
+    found = Counter[str]()
+    for one in _CALL.finditer(source):
+        if not re.search(rf"\bfunction {one[1]}\(", source):  # a helper of the file's own
+            found[one[1]] += 100 if one["title"] else 1
     return found.most_common(1)[0][0] if found and not _ONLY.search(source) else ""
 
 

@@ -109,17 +109,15 @@ class Reports:
         settings such a report. Else the request would only tell code that it is under test."""
         report = runner.report
         assert report is not None
-        call = call_of(command, "", _FilesOf(self._text))
-        if not report.variable and (call is None or runner_of(call.words) != runner.name):
-            return False
         words = command.split() if isinstance(command, str) else command
         own = [" ".join(words), self.environment.get(report.variable, "")]
         own += map(self._text, report.configs)
+        call = None if report.variable else call_of(command, "", _FilesOf(self._text))
         own += [" ".join(call.words)] if call else []
         if any(re.search(report.rival, text) for text in own):
             return False
         if not report.variable:
-            return True
+            return call is not None and runner_of(call.words) == runner.name
         scripts = (self._text(name) for name in (*_BUILD_FILES, *words))
         name = re.compile(rf"(?<![\w-]){runner.name}(?![\w-])")
         return any(name.search(text) for text in (*own, *scripts))

@@ -188,6 +188,8 @@ def test_it_stands_in_a_file_that_the_command_runs(command: str, output: str, pa
 def test_mochas_configuration_names_its_files(config: dict[str, str], path: str) -> None:
     found = planned("mocha", {**NAMED, **config})
     assert (found.path, found.stops) == (path, "package.json" in config)
+    # Where the first red test ends the run, only the canary is run.
+    assert found.command == ("mocha --grep=keeps.order.twice" if found.stops else "mocha")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from driver.runners.counts import count_tests
-from driver.runners.result import CONTRADICTORY, REPORTED, Counts, Doubt, read_junit
+from driver.runners.result import (
+    CONTRADICTORY,
+    REPORTED,
+    Counts,
+    Doubt,
+    read_jest_json,
+    read_junit,
+)
 from driver.verification.reports import Reports, counting
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="named pipes")
@@ -267,3 +274,82 @@ def test_a_runner_that_prints_no_tests_is_called_with_its_option(
     command: str | tuple[str, ...], asked: str | tuple[str, ...]
 ) -> None:
     assert counting(command) == asked
+
+
+JSON = " --json --outputFile={path}"
+BOTH = " --reporter=default --reporter=json --outputFile.json={path}"
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "asked"),
+    [
+        ("jest --ci", {}, f"jest --ci{JSON}"),
+        ("npx vitest run", {}, f"npx vitest run{BOTH}"),
+        ("npm test", {"package.json": '{"scripts": {"test": "jest"}}'}, f"npm test --{JSON}"),
+        ("cd web && yarn unit", {"web/package.json": '{"scripts": {"unit": "vitest"}}'},
+         f"cd web && yarn unit{BOTH}"),
+        ("npm test", {"package.json": '{"scripts": {"test": "jest > log"}}'}, ""),
+        ("npm test", {"package.json": '{"scripts": {"test": "npm run a", "a": "jest"}}'}, ""),
+        ("jest --json", {}, ""),
+        ("jest | cat", {}, ""),
+        ("vitest run --reporter=dot", {}, ""),
+        ("vitest run", {"vitest.config.ts": "export default { test: { reporters: [] } }"}, ""),
+        ("mocha", {}, ""),
+    ],
+)  # fmt: skip
+def test_arguments_ask_a_runner_whose_call_ends_the_command(
+    command: str, files: dict[str, str], asked: str, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / "it" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    place = tmp_path / "place"
+    with Reports(command, tmp_path / "it", {}, place) as reports:
+        assert reports.command == (asked.format(path=place / "results") or command)
+        assert reports.asked == bool(asked)
+        path = place / "results"
+        printed = (
+            f"> jest --ci --json --outputFile={path}\n"
+            f"Test results written to: ../x/{path.relative_to(tmp_path)}\nTests: 1 passed\n"
+        )
+        if asked.endswith(JSON):
+            assert reports.without_notices(printed) == "> jest --ci\nTests: 1 passed\n"
+            assert not reports.broke(reports.without_notices(printed))
+            assert reports.broke(printed)
+
+
+REPORT = (
+    '{"numPassedTests": 3, "numFailedTests": 0, "numPendingTests": 1, "numTodoTests": 1,'
+    ' "numTotalTests": 5, "success": true, "testResults": [{"status": "passed"}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        (REPORT, Counts("jest", 3, 0, 2)),
+        (REPORT.replace('"numFailedTests": 0', '"numFailedTests": 2'), Counts("jest", 5, 2, 2)),
+        (REPORT.replace('"status": "passed"', '"status": "failed"'), Counts("jest", 4, 1, 2)),
+        ("[]", None),
+        ("{}", None),
+        (REPORT.replace("3", '"3"'), None),
+        (REPORT[:-1], None),
+    ],
+)
+def test_a_report_of_jest_or_vitest_is_counted_by_its_numbers(
+    text: str, counts: Counts | None
+) -> None:
+    if counts is None:
+        with pytest.raises(ValueError, match=r"."):
+            read_jest_json("jest", text)
+    else:
+        found = read_jest_json("jest", text)
+        assert (found, found.source) == (counts, REPORTED)
+
+
+def test_several_reports_in_one_pipe_are_added_up(tmp_path: Path) -> None:
+    with Reports("jest", tmp_path, {}, tmp_path / "place") as reports:
+        for _ in range(2):
+            (tmp_path / "place" / "results").write_text(REPORT.replace(" ", "") + "\n")
+        assert reports.read() == {"jest": (Counts("jest", 3, 0, 2),) * 2}
