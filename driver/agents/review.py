@@ -88,7 +88,7 @@ def review(item: ItemRun, work: Attempt, more: str = "") -> Review:
 def _asked(
     item: ItemRun, reviewer: AssignedBackend, shown: UnderReview, tree: str, problem: str = ""
 ) -> _Call:
-    """One call of the reviewer. `problem` is the fault of its answer to the call before."""
+    """A call of the reviewer. `problem` is the fault of its answer to the call before."""
     nonce = secrets.token_hex(NONCE_BYTES)
     prompt = review_prompt(item.spec, shown, nonce, problem)
     request = review_request(item, reviewer, shown.number, tree, prompt, nonce)

@@ -18,6 +18,7 @@ from driver.backlog.dependencies import waiting
 from driver.backlog.item_filter import names_of
 from driver.backlog.retry_policy import in_backoff
 from driver.backlog.selection import (
+    AllBrokenError,
     OrderedQueue,
     Selection,
     Skipped,
@@ -72,10 +73,10 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     selection, homeless = _select_at_home(cycle, sound, pending)
     unsafe = [one for one in selection.skipped if one.reason == INVALID_COMMAND]
     broken += [*unsafe, *homeless]
-    if broken and not selection.selected and not apart:
-        raise InputError(_told(broken))
     waiting = (one for one in selection.skipped if one.reason != INVALID_COMMAND)
     skipped = (*broken, *apart.values(), *waiting, *others)
+    if broken and not selection.selected and not apart:
+        raise AllBrokenError(_told(broken), replace(selection, skipped=skipped))
     return replace(selection, skipped=skipped)
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from driver.backlog.publication_status import Shipped
-from driver.backlog.selection import LEASED_ELSEWHERE, Selection
+from driver.backlog.selection import LEASED_ELSEWHERE, AllBrokenError, Selection
 from driver.limits.admission import CEILING, HALT, UNAVAILABLE, GateClosedError
 from state_store.database.publications import Publication
 from state_store.documents.errors import ExitCode, TidegateError
@@ -172,10 +172,10 @@ def nothing_to_do(wave_id: str, selection: Selection) -> dict[str, Any]:
 
 
 def failed(wave_id: str, error: TidegateError) -> dict[str, Any]:
-    """The report of a cycle that failed before its wave."""
-    return emit_report(
-        INTAKE, wave_id, [], success=False, exit_code=int(error.exit_code), error=str(error)
-    )
+    """The report of a cycle that failed before its wave, with the reason for each broken item."""
+    selection = error.selection if isinstance(error, AllBrokenError) else Selection((), ())
+    code = int(error.exit_code)
+    return cycle_report(INTAKE, wave_id, selection, success=False, exit_code=code, error=str(error))
 
 
 def stopped(wave_id: str, closed: GateClosedError) -> dict[str, Any]:

@@ -82,6 +82,16 @@ def test_a_replaced_ceiling_stops_the_scheduler(
     assert report["ceiling_reason"] == "cost: enough"
 
 
+def test_items_that_are_all_wrong_are_named_with_their_reasons(tracker: Path) -> None:
+    bad = [{"id": "A", "status": "todo", "slug": "a"}, {"id": "B", "status": "todo", "slug": "b"}]
+    tracker.write_text(json.dumps({"items": [*bad, {"id": "C", "status": "done"}]}))
+    report = cycle(tracker)
+    assert (report["success"], report["exit_code"], report["items_selected"]) == (False, 2, [])
+    told = {one["id"]: one["reason"] for one in report["items_skipped"]}
+    assert told == {"A": "no_file_ownership", "B": "no_file_ownership"}
+    assert "item A:" in report["error"]
+
+
 def test_a_replaced_halt_stops_the_scheduler(
     tracker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
