@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 if not __package__:  # run as a file, or imported by its bare name
@@ -11,6 +10,8 @@ if not __package__:  # run as a file, or imported by its bare name
     if __name__ == "__main__":
         sys.path[0] = _ROOT  # import from the checkout, not from this folder
     else:
+        from importlib import import_module
+
         sys.path.append(_ROOT)
         sys.modules[__name__] = import_module("driver.tidegate")
 
@@ -49,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = ", ".join(PROGRAMS)
         print(f"tidegate: there is no {word!r}; there is {known}", file=sys.stderr)
         return 2
+    from importlib import import_module
+
     try:
         code: int = import_module(PROGRAMS[word][0]).main(rest)
     except KeyboardInterrupt:

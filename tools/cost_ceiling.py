@@ -11,7 +11,6 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,8 @@ if not __package__:  # run as a file, or imported by its bare name
     if __name__ == "__main__":
         sys.path[0] = _ROOT  # import from the checkout, not from this folder
     else:
+        from importlib import import_module
+
         sys.path.append(_ROOT)
         sys.modules[__name__] = import_module("tools.cost_ceiling")
 

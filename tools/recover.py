@@ -6,7 +6,6 @@ Only the command line; the work is in `driver.maintenance.leftovers` and `restor
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 if not __package__:  # run as a file, or imported by its bare name
@@ -14,6 +13,8 @@ if not __package__:  # run as a file, or imported by its bare name
     if __name__ == "__main__":
         sys.path[0] = _ROOT  # import from the checkout, not from this folder
     else:
+        from importlib import import_module
+
         sys.path.append(_ROOT)
         sys.modules[__name__] = import_module("tools.recover")
 

@@ -7,7 +7,6 @@ The command line and the public functions. The rules are in `tools.secret_rules.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 if not __package__:  # run as a file, or imported by its bare name
@@ -15,6 +14,8 @@ if not __package__:  # run as a file, or imported by its bare name
     if __name__ == "__main__":
         sys.path[0] = _ROOT  # import from the checkout, not from this folder
     else:
+        from importlib import import_module
+
         sys.path.append(_ROOT)
         sys.modules[__name__] = import_module("tools.secret_scan")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,8 @@ if not __package__:  # run as a file, or imported by its bare name
     if __name__ == "__main__":
         sys.path[0] = _ROOT  # import from the checkout, not from this folder
     else:
+        from importlib import import_module
+
         sys.path.append(_ROOT)
         sys.modules[__name__] = import_module("tools.state")
 

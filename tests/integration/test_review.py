@@ -246,7 +246,7 @@ def test_always_has_everybody_reviewed_and_off_nobody(folder: Path) -> None:
 
 @beside
 def test_what_is_in_no_repository_is_not_built_for_a_review_that_cannot_be(folder: Path) -> None:
-    scene = Scene(folder, FILES)
+    scene = Scene(folder, FILES, config='[review]\nmode = "always"\n')
     plain = folder / "plain"
     plain.mkdir()
     driver = ScriptedDriver({}, tier=3, environ=scene.environ)
