@@ -20,7 +20,6 @@ from driver.backlog.packing import EXACT_CANDIDATES, Packing, TooHardError
 from driver.domain.item_fields import is_absolute
 from driver.domain.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
 from driver.domain.work_item import ItemProblem, ownership_problems
-from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import is_open
 
@@ -101,14 +100,6 @@ class Selection:
     selected: tuple[Item, ...]
     skipped: tuple[Skipped, ...]
     exact: bool = True
-
-
-class AllBrokenError(InputError):
-    """Every remaining item is broken. `selection` has the reason for each."""
-
-    def __init__(self, problems: Sequence[str], selection: Selection) -> None:
-        super().__init__(problems)
-        self.selection = selection
 
 
 def order_key(item: Item) -> tuple[int, float, int]:

@@ -18,7 +18,6 @@ from driver.backlog.dependencies import waiting
 from driver.backlog.item_filter import names_of
 from driver.backlog.retry_policy import in_backoff
 from driver.backlog.selection import (
-    AllBrokenError,
     OrderedQueue,
     Selection,
     Skipped,
@@ -30,6 +29,7 @@ from driver.backlog.tracker_index import TrackerIndex
 from driver.domain.work_item import INVALID_COMMAND, MAX_PROBLEMS_SHOWN, command_problems_of
 from driver.scheduler.context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.scheduler.dependencies_in_base import absent
+from driver.scheduler.report import AllBrokenError
 from driver.terminal.safe_text import counted
 from driver.wave.planning import check
 from driver.wave.preflight import PreflightError

@@ -9,11 +9,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from driver.backlog.publication_status import Shipped
-from driver.backlog.selection import LEASED_ELSEWHERE, AllBrokenError, Selection
+from driver.backlog.selection import LEASED_ELSEWHERE, Selection
 from driver.limits.admission import CEILING, HALT, UNAVAILABLE, GateClosedError
 from state_store.database.publications import Publication
-from state_store.documents.errors import ExitCode, TidegateError
+from state_store.documents.errors import ExitCode, InputError, TidegateError
 from state_store.documents.item_id import id_of
+
+
+class AllBrokenError(InputError):
+    """Every remaining item is broken. `selection` has the reason for each."""
+
+    def __init__(self, problems: Sequence[str], selection: Selection) -> None:
+        super().__init__(problems)
+        self.selection = selection
 
 
 @dataclass(frozen=True, slots=True)
