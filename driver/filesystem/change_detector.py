@@ -31,7 +31,7 @@ class ChangeDetector:
         self._top = top
         real = Path(os.path.realpath(top))
         inside = (path for path in map(Path, map(os.path.realpath, apart)) if real in path.parents)
-        self._apart = frozenset(path.relative_to(real).as_posix() for path in inside)
+        self._apart = frozenset((".git", *(p.relative_to(real).as_posix() for p in inside)))
         self._files = tuple(files)
         self._now_ns = now_ns
         self._too_many = False

@@ -95,10 +95,9 @@ class TooManyError(Exception):
 
 
 def snapshot(
-    top: Path, *, most: int | None = None, without: Collection[str] = ()
+    top: Path, *, most: int | None = None, without: Collection[str] = (".git",)
 ) -> dict[str, Signature]:
-    """Map each path below `top`, except `.git` and the paths `without`, to stat data that every
-    edit changes.
+    """Map each path below `top`, except the paths `without`, to stat data that every edit changes.
 
     A folder has only kind and mode as data. Raises OSError if a folder cannot be read, and
     TooManyError if there are clearly more than `most` paths.
@@ -109,14 +108,20 @@ def snapshot(
         if most is not None and len(seen) > most:
             raise TooManyError
         folder = waiting.pop()
+        start = f"{folder}/" if folder else ""
         with os.scandir(f"{root}/{folder}") as entries:
             for entry in entries:
-                path = f"{folder}/{entry.name}" if folder else entry.name
-                if path == ".git" or path in without:
+                path = start + entry.name
+                if path in without:
                     continue
-                seen[path] = signature = signature_of(entry.stat(follow_symlinks=False))
-                if len(signature) == 1:
+                found = entry.stat(follow_symlinks=False)
+                mode = found.st_mode
+                if stat.S_ISDIR(mode):
+                    seen[path] = (mode,)
                     waiting.append(path)
+                else:  # as `signature_of`, whose call would take a tenth of the time
+                    times = found.st_mtime_ns, found.st_ctime_ns
+                    seen[path] = (mode, found.st_size, *times, found.st_ino)
     return seen
 
 

@@ -22,10 +22,15 @@ _LIMIT_S = 900.0
 _USUAL = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
-def copy_folder(source: Path, target: Path, environ: Mapping[str, str]) -> None:
+def copy_folder(
+    source: Path,
+    target: Path,
+    environ: Mapping[str, str],
+    entries: Mapping[str, Signature] | None = None,
+) -> None:
     """Copy a file, link or folder to `target`, which must not exist. Pipes, sockets and devices are
-    left out. Raises OSError."""
-    if _is_large(source):
+    left out. `entries` is what is in the folder, if that is known. Raises OSError."""
+    if _is_large(source, entries):
         target.parent.mkdir(parents=True, exist_ok=True)
         if _succeeds((*_COPY, str(source), str(target)), environ):
             return
@@ -41,13 +46,14 @@ def remove_folder(top: Path, environ: Mapping[str, str]) -> None:
     remove_tree(top)
 
 
-def _is_large(source: Path) -> bool:
+def _is_large(source: Path, entries: Mapping[str, Signature] | None) -> bool:
     """True for a folder that a program copies as we would, and sooner."""
     if os.name != "posix" or source.is_symlink() or not source.is_dir():
         return False
-    entries: Mapping[str, Signature] = {}
-    with contextlib.suppress(OSError):
-        entries = snapshot(source)
+    if entries is None:
+        entries = {}
+        with contextlib.suppress(OSError):
+            entries = snapshot(source)
     kinds = {stat.S_IFMT(signature[0]) for signature in entries.values()}
     return len(entries) > _FEW and kinds <= {*_USUAL}
 

@@ -26,12 +26,13 @@ from driver.filesystem.tree import (
 )
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import borrow_objects, lay_git_dir, replace_in_refs
-from driver.preparation.copies import copy_folder, remove_folder
+from driver.preparation.copies import remove_folder
+from driver.preparation.kept_copies import KeptCopies
 from driver.preparation.setup_reads import SetupKey, SetupReads
 from driver.workspace.clone_workspace import CloneWorkspace
 from driver.workspace.repository_context import GitContext, Observed, TestCheckout
-from driver.workspace.root import WorkspaceError, own_folder
-from driver.workspace.setup import Preparation, SetupError, check_copies, signatures
+from driver.workspace.root import all_or_nothing, own_folder
+from driver.workspace.setup import Preparation, SetupError, check_copies
 from driver.workspace.test_checkouts import TestCheckouts, TreeCheckout
 from state_store.documents.journal import safe_slug
 
@@ -82,7 +83,7 @@ class CloneContext(GitContext):
         # early.
         self._writing = Turns(os.cpu_count() or 2)
         check_copies(repository.top, prepare.copy, self.paths)
-        self._copied = self._sources()
+        self._copies = KeptCopies(repository.top, prepare.copy, git.environ, folder / "copies")
         self._reads = SetupReads(prepare.setup, prepare.reads, self.paths, self.text)
         self._changes = dict[str, tuple[Change, ...]]()
         own_folder(folder, git.environ)
@@ -95,10 +96,14 @@ class CloneContext(GitContext):
         return TestCheckouts(size, self._make_checkout, self._renew_git, self.setup_key)
 
     def setup_key(self, tree: str) -> SetupKey:
-        """The files of a tree that its set-up uses and the base does not have so."""
-        if not self._prepare.setup or tree in ("", self.base_tree):
+        """The files of a tree that its set-up uses, or that lie in copied folders, and the base
+        does not have so."""
+        prepare = self._prepare
+        if tree in ("", self.base_tree) or not (prepare.setup or prepare.copy):
             return frozenset()
-        return self._reads.key(self._changed_from_base(tree))
+        changes = self._changed_from_base(tree)
+        copied = (c for c in changes if self._copies.holds(c.path))
+        return self._reads.key(changes) | {(c.path, c.mode, c.blob) for c in copied}
 
     def _changed_from_base(self, tree: str) -> tuple[Change, ...]:
         if tree not in self._changes:
@@ -144,7 +149,7 @@ class CloneContext(GitContext):
         """A temporary checkout of `tree` to read, with the base as its HEAD. No set-up runs in it.
         Raises WorkspaceError if it cannot be made."""
         path, index = self.folder / "reading" / name, self.folder / "indexes" / f"reading-{name}"
-        with _all_or_nothing(path):
+        with all_or_nothing(path):
             remove_tree(path)
             self.git.checkout(tree, path, index)
             copy = TreeCheckout(path, index, self.git, {}, {})
@@ -170,8 +175,7 @@ class CloneContext(GitContext):
     def changed_sources(self) -> tuple[str, ...]:
         """The `copy` paths that changed since this context was made, so that checkouts now
         differ."""
-        now = self._sources()
-        return tuple(name for name in self._prepare.copy if now[name] != self._copied[name])
+        return self._copies.changed()
 
     def show_as_staged(self, checkout: TreeCheckout, commit: str, branch: str | None) -> None:
         """Give a test checkout a `.git` with `branch` at `commit`, until it shows another tree. Git
@@ -199,9 +203,6 @@ class CloneContext(GitContext):
     def close(self) -> None:
         self.checkouts.close()
 
-    def _sources(self) -> dict[str, object]:
-        return {name: signatures(self.repository.top / name) for name in self._prepare.copy}
-
     @property
     def _starts_dirty(self) -> bool:
         """True if a prepared clone may differ from the base, by set-up or by line-end
@@ -211,11 +212,8 @@ class CloneContext(GitContext):
     def _make_checkout(self, number: int, tree: str) -> TreeCheckout:
         """A checkout with the set-up of `tree`, made on the base if the base has the same. Raises
         WorkSetupError if the set-up fails on `tree` twice, but not on the base."""
-        if not self._prepare.setup and not self._prepare.copy:
-            path, index = self._new_place(number)
-            self._furnish(path, index, tree, ())
-            shown = "" if self.has_attributes else tree
-            return TreeCheckout(path, index, self.git, {}, snapshot(path), shown=shown)
+        if not self._prepare.setup and not self.setup_key(tree) and self._copies.may_move:
+            return self._without_setup(number, tree)
         if not self.setup_key(tree):
             return self._set_up(number, self.base_tree)
         try:
@@ -227,6 +225,19 @@ class CloneContext(GitContext):
                 return self._set_up(number, tree)
             except SetupError:
                 raise failed.of_the_work() from None
+
+    def _without_setup(self, number: int, tree: str) -> TreeCheckout:
+        path, index = self._new_place(number)
+        self._furnish(path, index, tree, (), copies=False)
+        kept = None
+        if self._prepare.copy:
+            with all_or_nothing(path), self._writing:
+                kept = self._copies.lay(path)
+        seen = snapshot(path, without=(".git", *self._copies.names))
+        shown = "" if self.has_attributes else tree
+        return TreeCheckout(
+            path, index, self.git, {}, seen, shown=shown, kept=kept, remove=self.remove
+        )
 
     def _set_up(self, number: int, tree: str) -> TreeCheckout:
         path, index = self._new_place(number)
@@ -269,11 +280,17 @@ class CloneContext(GitContext):
         return self.folder / "environments" / f"{path.parent.name}-{path.name}"
 
     def _furnish(
-        self, path: Path, index: Path, tree: str, tracked: Iterable[str]
+        self,
+        path: Path,
+        index: Path,
+        tree: str,
+        tracked: Iterable[str],
+        *,
+        copies: bool = True,
     ) -> dict[str, str]:
         """Write `tree`, the copied paths and a `.git` to `path`, and run the set-up there. Returns
         the variables for programs in this folder."""
-        with _all_or_nothing(path):
+        with all_or_nothing(path):
             with self._writing:
                 remove_tree(path)
                 self.git.checkout(tree, path, index)
@@ -281,8 +298,8 @@ class CloneContext(GitContext):
                 if tree != self.base_tree:
                     borrow_objects(path / ".git", self.repository, self.git.path / "objects")
                 # Also in turns: many at once would make the disk slow for all.
-                for name in self._prepare.copy:
-                    copy_folder(self.repository.top / name, path / name, self.environ)
+                if copies:
+                    self._copies.copy_to(path)
             return self._run_setup(path, index, tracked) if self._prepare.setup else {}
 
     def _run_setup(self, path: Path, index: Path, tracked: Iterable[str]) -> dict[str, str]:
@@ -330,16 +347,3 @@ class CloneContext(GitContext):
 def _exclude(clone: Path) -> None:
     """Let an agent's git ignore files that its program would else have the project ignore."""
     (clone / ".git" / "info" / "exclude").write_bytes(_CLONE_EXCLUDE)
-
-
-@contextlib.contextmanager
-def _all_or_nothing(path: Path) -> Iterator[None]:
-    """Remove a partly made `path` after a failure; an OSError becomes a WorkspaceError."""
-    try:
-        yield
-    except BaseException as trouble:
-        with contextlib.suppress(OSError):
-            remove_tree(path)
-        if isinstance(trouble, OSError):
-            raise WorkspaceError(f"the workspace {path} was not made: {trouble}") from trouble
-        raise

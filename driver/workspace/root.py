@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from driver.filesystem.temporary import temporary_folder
+from driver.filesystem.tree import remove_tree
 from driver.git.repository import Repository, toplevel_of
 from state_store.documents.errors import CannotRunError, InputError
 
 
 class WorkspaceError(CannotRunError):
     """A workspace or test checkout could not be made, set up or removed."""
+
+
+@contextlib.contextmanager
+def all_or_nothing(path: Path) -> Iterator[None]:
+    """Remove a partly made `path` after a failure; an OSError becomes a WorkspaceError."""
+    try:
+        yield
+    except BaseException as trouble:
+        with contextlib.suppress(OSError):
+            remove_tree(path)
+        if isinstance(trouble, OSError):
+            raise WorkspaceError(f"the workspace {path} was not made: {trouble}") from trouble
+        raise
 
 
 def own_folder(root: Path, environ: Mapping[str, str]) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
-from driver.filesystem.tree import signature_of, snapshot
 from driver.preparation.private_python import PrivatePython, may_install_python
 from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
@@ -129,12 +128,3 @@ def _objection(top: Path, path: str, tracked: frozenset[str]) -> str:
         return f"{source} does not exist: create it, or remove it from the list"
     usual = source.is_symlink() or source.is_file() or source.is_dir()
     return "" if usual else "it is no file, link or folder"
-
-
-def signatures(path: Path) -> object:
-    """Stat data of a path and everything below it, or the error number."""
-    try:
-        own = signature_of(path.lstat())
-        return own, snapshot(path) if len(own) == 1 else None
-    except OSError as trouble:
-        return trouble.errno

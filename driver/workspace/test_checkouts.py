@@ -17,6 +17,7 @@ from pathlib import Path
 from driver.filesystem.clock import TICK_LIMIT_S
 from driver.filesystem.tree import Signature, remove_tree, signature_at, snapshot
 from driver.git.private_git import PrivateGit
+from driver.preparation.kept_copies import KeptCopy
 from driver.preparation.setup_reads import SetupKey
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import CannotRunError
@@ -29,7 +30,7 @@ _MAX_SETUPS = 3
 class TreeCheckout(TestCheckout):
     """A folder with exactly one git tree and the products of the set-up. `products` are the files
     that the set-up made on the tree `made_for`, `seen` all files of the current tree. The folder
-    `beside` has more of its products."""
+    `beside` has more of its products. The copied paths `kept` are in neither."""
 
     index: Path
     git: PrivateGit
@@ -39,12 +40,14 @@ class TreeCheckout(TestCheckout):
     shown: str = ""
     made_for: str = ""
     beside: Path | None = None
+    kept: KeptCopy | None = None
     remove: Callable[[Path], None] = remove_tree
     identity: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.identity = _identity(self.path)
         self.products_beside = snapshot(self.beside) if self.beside else {}
+        self._apart = (".git", *(self.kept.names if self.kept else ()))
 
     @property
     def probe(self) -> Path:
@@ -68,7 +71,8 @@ class TreeCheckout(TestCheckout):
         if _identity(self.path) != self.identity:
             return False  # a test replaced the folder; it is not ours to restore
         try:
-            if self.beside and snapshot(self.beside) != self.products_beside:
+            spoiled = self.beside and snapshot(self.beside) != self.products_beside
+            if spoiled or (self.kept and not self.kept.put_back()):
                 return False
             back = self._put_back()
         except OSError:  # too deep, unreadable, busy: use a fresh checkout
@@ -93,6 +97,7 @@ class TreeCheckout(TestCheckout):
         if os.name == "nt":  # no change time there, and the clock has a tick of 100 ns
             return
         newest = max((s[3] for s in self.seen.values() if not _is_folder(s)), default=0)
+        newest = max(newest, self.kept.newest_ns if self.kept else 0)
         deadline = time.monotonic() + TICK_LIMIT_S
         self.probe.touch()
         while self.probe.stat().st_ctime_ns <= newest and time.monotonic() < deadline:
@@ -107,14 +112,21 @@ class TreeCheckout(TestCheckout):
         self.index.unlink(missing_ok=True)
         self.probe.unlink(missing_ok=True)
 
+    def retire(self) -> None:
+        """Discard the checkout, but keep its copies for another one if they can be put back."""
+        with contextlib.suppress(OSError):
+            if self.kept and _identity(self.path) == self.identity and self.kept.put_back():
+                self.kept.give_back()
+        self.discard()
+
     def _switch(self, tree: str) -> None:
         self.git.switch(tree, self.path, self.index)
-        self.seen = snapshot(self.path)
+        self.seen = snapshot(self.path, without=self._apart)
 
     def _put_back(self) -> set[str] | None:
         """Undo the changes of the last test; returns the paths that differed, None if that is
         impossible."""
-        now = snapshot(self.path)
+        now = snapshot(self.path, without=self._apart)
         if any(now.get(path) != before for path, before in self.products.items()):
             return None
         touched = {path for path in now if now[path] != self.seen.get(path)}
@@ -153,9 +165,12 @@ class TestCheckouts:
 
     @contextlib.contextmanager
     def checkout(self, tree: str, *, fresh: bool = False) -> Iterator[TreeCheckout]:
-        """A checkout of `tree`; waits while all are in use. With `fresh`, it was never used before.
-        Raises WorkspaceError if a new checkout is needed and its set-up fails."""
+        """A checkout of `tree`; waits while all are in use. With `fresh`, it was never used before,
+        but its copied folders may come from another checkout, with no file changed. Raises
+        WorkspaceError if a new checkout is needed and its set-up fails."""
         with self._lent:
+            if fresh:
+                self._free_copies(tree)
             checkout = self._idle_one(tree) if not fresh else None
             if checkout is None or not self._shows(checkout, tree):
                 checkout = self._made_new(tree)
@@ -171,6 +186,14 @@ class TestCheckouts:
             idle, self._idle = self._idle, []
         for checkout in idle:
             checkout.discard()
+
+    def _free_copies(self, tree: str) -> None:
+        """Give up an idle checkout that has copies: to move them is cheaper than to make new
+        ones."""
+        with self._lock:
+            may_move = self._idle and self._idle[0].kept is not None
+        if may_move and (one := self._idle_one(tree)):
+            one.retire()
 
     def _keep(self, checkout: TreeCheckout) -> None:
         """Takes a checkout back, and discards the checkouts that are too many. Those that were not

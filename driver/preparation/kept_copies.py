@@ -1,0 +1,185 @@
+"""Copies of large folders for test checkouts. A copy is made once and moves from one checkout to
+the next.
+
+Between two uses each file is compared with its stat data, whose change time no program can set
+back. What a test changed is copied again, and what it added is removed. So a test may write in its
+copy, and no later test sees it. No two checkouts share a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import stat
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from driver.filesystem.tree import (
+    Signature,
+    copy_into,
+    newest_of,
+    remove_tree,
+    signature_at,
+    snapshot,
+)
+from driver.preparation.copies import copy_folder
+
+_MOST_MENDED = 500  # with more changed paths, a new copy takes no longer
+
+
+class KeptCopies:
+    """The copies of the paths `names` below the folder `top`. Copies without a place wait in the
+    folder `spare`. Safe to use from many threads."""
+
+    def __init__(
+        self, top: Path, names: tuple[str, ...], environ: Mapping[str, str], spare: Path
+    ) -> None:
+        self.names = tuple(str(PurePosixPath(name)) for name in names)
+        self._top, self._environ, self._spare = top, environ, spare
+        self._at_start = {name: self._source(name) for name in self.names}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Path, Mapping[str, Signature]]] = []
+
+    @property
+    def may_move(self) -> bool:
+        """False for compiled files beside tracked ones: they belong to the tree that they are
+        from."""
+        return not any("__pycache__" in name.split("/") for name in self.names)
+
+    def changed(self) -> tuple[str, ...]:
+        """The names whose sources are not as they were at the start."""
+        return tuple(name for name in self.names if self._source(name) != self._at_start[name])
+
+    def holds(self, path: str) -> bool:
+        """True for a path that is copied, or in a copied folder."""
+        return path in self.names or path.startswith(tuple(f"{name}/" for name in self.names))
+
+    def lay(self, place: Path) -> KeptCopy:
+        """A copy in the folder `place`. Raises OSError."""
+        with self._lock:
+            spare = self._waiting.pop() if self._waiting else None
+        if spare is not None:
+            with contextlib.suppress(OSError):
+                if (seen := self._moved(*spare, place)) is not None:
+                    return KeptCopy(self, place, seen)
+            for name in self.names:
+                remove_tree(place / name)
+        self.copy_to(place)
+        return KeptCopy(self, place, seen_in(place, self.names))
+
+    def copy_to(self, place: Path) -> None:
+        """Make a copy in the folder `place` that stays there. Raises OSError."""
+        for name in self.names:
+            known = self._at_start[name]
+            copy_folder(self._top / name, place / name, self._environ, known)
+
+    def take_back(self, copy: KeptCopy) -> None:
+        """Keep a copy for the next place. It is as it was laid. Raises OSError."""
+        folder = self._spare / str(next(self._numbers))
+        self._move(copy.place, folder)
+        with self._lock:
+            self._waiting.append((folder, copy.seen))
+
+    def restore(self, path: str, place: Path) -> bool:
+        """Copy one file, link or folder, without its content, again; False if its source changed
+        since the start."""
+        source, target = self._top / path, place / path
+        found = signature_at(str(source))
+        if found is None or all(found != seen.get(path) for seen in self._at_start.values()):
+            return False
+        if stat.S_ISDIR(found[0]):
+            target.mkdir()
+            target.chmod(stat.S_IMODE(found[0]))
+        else:
+            copy_into(source, target)
+        return True
+
+    def _source(self, name: str) -> Mapping[str, Signature]:
+        try:
+            return seen_in(self._top, [name])
+        except OSError as trouble:  # a folder that nobody may read
+            return {name: (trouble.errno or 0,)}
+
+    def _moved(
+        self, folder: Path, before: Mapping[str, Signature], place: Path
+    ) -> dict[str, Signature] | None:
+        """Move a waiting copy to `place`; returns its stat data, None if it was changed. A moved
+        file gets a new change time, so single files are copied again."""
+        folders = self._move(folder, place)
+        seen = seen_in(place, folders)
+        known = {path: one for path, one in before.items() if path not in self._single(folders)}
+        for name in self._single(folders):
+            copy_folder(self._top / name, place / name, self._environ)
+        return seen | seen_in(place, self._single(folders)) if seen == known else None
+
+    def _single(self, folders: Iterable[str]) -> set[str]:
+        return {*self.names} - {*folders}
+
+    def _move(self, here: Path, there: Path) -> list[str]:
+        """Move the copied folders; returns their names."""
+        folders = [name for name in self.names if _is_folder(here / name)]
+        for name in folders:
+            (there / name).parent.mkdir(parents=True, exist_ok=True)
+            (here / name).rename(there / name)
+        return folders
+
+
+class KeptCopy:
+    """The copy in the folder `place`, with the stat data `seen`."""
+
+    def __init__(self, copies: KeptCopies, place: Path, seen: Mapping[str, Signature]) -> None:
+        self.place, self.seen = place, dict(seen)
+        self.names = frozenset(copies.names)
+        self.newest_ns = 0  # the time of the last file that was copied again
+        self._copies = copies
+
+    def put_back(self) -> bool:
+        """Undo the changes of the last test; False if that is impossible. Raises OSError."""
+        now = seen_in(self.place, self.names)
+        if now == self.seen:
+            return True
+        differing = [p for p in now.keys() | self.seen.keys() if now.get(p) != self.seen.get(p)]
+        if len(differing) > _MOST_MENDED:
+            return False
+        for path in sorted(differing):  # a folder before what is in it
+            if not self._mended(path, now.get(path)):
+                return False
+        now = seen_in(self.place, self.names)
+        copied = {path: now[path] for path in differing if path in now and path in self.seen}
+        self.newest_ns = newest_of(copied)
+        self.seen |= copied
+        return now == self.seen
+
+    def give_back(self) -> None:
+        """Take the copy out of its place, for the next place. Raises OSError."""
+        self._copies.take_back(self)
+
+    def _mended(self, path: str, now: Signature | None) -> bool:
+        whole, before = self.place / path, self.seen.get(path)
+        if now and before and stat.S_ISDIR(now[0]) and stat.S_ISDIR(before[0]):
+            whole.chmod(stat.S_IMODE(before[0]))
+            return True
+        remove_tree(whole)
+        return before is None or self._copies.restore(path, self.place)
+
+
+def seen_in(top: Path, names: Iterable[str]) -> dict[str, Signature]:
+    """The stat data of the paths `names` below `top`, and of everything in them. Raises OSError if
+    a folder cannot be read."""
+    found: dict[str, Signature] = {}
+    for name in names:
+        own = signature_at(f"{top}/{name}")
+        if own is None:
+            continue
+        found[name] = own
+        if stat.S_ISDIR(own[0]):
+            found |= {
+                f"{name}/{path}": one for path, one in snapshot(top / name, without=()).items()
+            }
+    return found
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

@@ -1,0 +1,74 @@
+"""What a test does to its copy of `[workspace] copy` reaches no other item's proof."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.waves import Scene, built, item, writes
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
+LIBRARY = "node_modules/lib/index.js"
+FILES = {".gitignore": "node_modules/\n", "a.sh": "false\n", "b.txt": "base\n"}
+ONE_CHECKOUT = '[workspace]\ncopy = ["node_modules"]\n[limits]\nmax_parallel_tests = 1\n'
+TWO_CHECKOUTS = ONE_CHECKOUT.replace("= 1", "= 2")
+IN_PLACE = f"touch -r {LIBRARY} old && printf evil > {LIBRARY} && touch -r old {LIBRARY}\n"
+REPLACED = f"printf evil > new && mv new {LIBRARY}\n"
+LINKED = "rm -r node_modules/lib && mkdir x && printf evil > x/index.js && ln -s ../x {}\n".format(
+    "node_modules/lib"
+)
+ADDED = "printf evil > node_modules/lib/evil.js\n"
+ATTACKS = {"in place": IN_PLACE, "replaced": REPLACED, "linked": LINKED, "added": ADDED}
+
+
+def scene_with(folder: Path, config: str) -> Scene:
+    scene = Scene(folder, FILES, config=config)
+    library = scene.repo.path / LIBRARY
+    library.parent.mkdir(parents=True)
+    library.write_text("good")
+    for number in range(300):
+        (library.parent / f"{number}.js").write_text("x\n")
+    return scene
+
+
+@pytest.mark.parametrize("config", [ONE_CHECKOUT, TWO_CHECKOUTS], ids=["one", "two"])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_other_items_proof_reads_what_a_test_wrote(
+    tmp_path: Path, attack: str, config: str
+) -> None:
+    scene = scene_with(tmp_path, config)
+    red_alone = "grep -rq evil node_modules/lib/ && grep -q done b.txt"
+    tasks = [
+        item("a", "a.sh", "sh a.sh", spotCheckFrac=1, requireAdversarialReview=False),
+        item("b", "b.txt", red_alone, spotCheckFrac=1, requireAdversarialReview=False),
+    ]
+    # The second round of b begins when the tests of a are over or under way.
+    done = writes(b__txt="done\n")
+    report, _ = scene.play({"a": [writes(a__sh=ATTACKS[attack])] * 2, "b": [done, done]}, tasks)
+    assert built(report)["b"]["verdict"] == "failed"
+    assert "b" not in report["shipped"]
+    assert (scene.repo.path / LIBRARY).read_text() == "good"
+
+
+@pytest.mark.parametrize("config", [ONE_CHECKOUT, TWO_CHECKOUTS], ids=["one", "two"])
+def test_a_test_may_write_in_its_copy(tmp_path: Path, config: str) -> None:
+    scene = scene_with(tmp_path, config)
+    cache = "mkdir -p node_modules/.cache && ! test -e node_modules/.cache/x"
+    in_place = f"echo x > node_modules/.cache/x && printf %s more >> {LIBRARY}"
+    checked = f'{cache} && {in_place} && test "$(cat {LIBRARY})" = goodmore'
+    tasks = [
+        item(
+            name,
+            f"{name}.txt",
+            f"{checked} && grep -q done {name}.txt",
+            spotCheckFrac=1,
+            requireAdversarialReview=False,
+        )
+        for name in ("b", "c", "d")
+    ]
+    scripts = {name: writes(**{f"{name}__txt": "done\n"}) for name in ("b", "c", "d")}
+    report, _ = scene.play(scripts, tasks)
+    assert report["shipped"] == ["b", "c", "d"]
+    assert (scene.repo.path / LIBRARY).read_text() == "good"
