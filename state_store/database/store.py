@@ -167,12 +167,10 @@ class EventStore:
 
     def scan(self, stream: str, after: int = 0) -> Iterator[Event]:
         """Like `read`, with constant memory, for long streams."""
-        query = (
-            f"SELECT {COLUMNS} FROM events WHERE stream = ? AND version > ? "
-            "ORDER BY version LIMIT ?"
-        )
+        query = f"SELECT {COLUMNS} FROM events WHERE stream = ? AND version > ? ORDER BY version"
         with translated(self.path):
-            for rows in blocks(self._database.reader(), query, (stream,), after, column=6):
+            reader = self._database.reader()
+            for rows in blocks(reader, f"{query} LIMIT ?", (stream,), after, column=6):
                 for row, payload in decode_rows(rows, warn):
                     yield to_event(row, payload)
 
@@ -268,14 +266,16 @@ class EventStore:
             return tuple(compare(self._database.reader(), anchor))
 
     def save_snapshot(self, stream: str, event_version: int, projection: Any) -> None:
-        """Store a projection of a stream at a version, and delete its older snapshots.
+        """`save_snapshots` for one stream."""
+        self.save_snapshots(event_version, {stream: projection})
 
-        Joins an open transaction of this thread.
-        """
-        saved = kept_items.snapshot_text(projection)
+    def save_snapshots(self, event_version: int, projections: Mapping[str, Any]) -> None:
+        """Replace the projections of streams, all or none. Joins an open transaction."""
+        saved = {stream: kept_items.snapshot_text(one) for stream, one in projections.items()}
         with nullcontext(self._open) if self._database.is_writing else self._session as transaction:
             assert transaction
-            transaction.put_snapshot(stream, event_version, *saved)
+            for stream, texts in saved.items():
+                transaction.put_snapshot(stream, event_version, *texts)
 
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
         """(version, projection, checksum); None if missing, or damaged (with a warning)."""

@@ -146,8 +146,9 @@ def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
     For files that people edit too, because editors do not use our locks.
     """
     with StagedFile(path, data) as staged, _disk_trouble(path):
-        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            return False
+        with path.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
+                return False
         staged.swap_in(sync=True)
     return True
 

@@ -20,6 +20,7 @@ from state_store.documents.files import BadFileError, MissingFileError, read_byt
 MAX_BYTES = 100_000_000
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
 _BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -77,11 +78,11 @@ def parse_json(data: bytes, decoder: json.JSONDecoder | None = None) -> JsonDocu
 def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:
     """Yields value, start and end of each element of the list at `key`, or of the top-level list.
 
-    `parse_json` must have accepted `text` before.
+    `parse_json` must have accepted `text` before, so nothing is checked again here.
     """
     at = _skip(text, _list_start(text, key) + 1)
     while text[at] != "]":
-        value, end = strict_json.DECODER.raw_decode(text, at)
+        value, end = _DECODER.raw_decode(text, at)
         yield value, at, end
         at = _after_comma(text, end)
 
@@ -147,9 +148,16 @@ def object_text(text: str, value: Mapping[str, Any], lead: str, *, many_lines: b
 
 def _list_start(text: str, key: str) -> int:
     start = _skip(text, len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0)
-    if text[start] == "{":
-        return next(m.value_start for m in members(text, start) if m.key == key)
-    return start
+    if text[start] == "[":
+        return start
+    at = _skip(text, start + 1)
+    while True:  # not `members`, which would read the whole list to tell its end
+        found, end = _DECODER.raw_decode(text, at)
+        value_start = _skip(text, _skip(text, end) + 1)
+        if found == key:
+            return value_start
+        _, end = _DECODER.raw_decode(text, value_start)
+        at = _after_comma(text, end)
 
 
 def _indent_of(text: str, at: int) -> str:

@@ -16,6 +16,8 @@ from state_store.database.store import EventStore
 from state_store.tracker.merge import Items
 
 _BASE = "tracker_base:"
+_CHANGES = "tracker_base_changes:"  # items that replace those of the base, which is long
+_MOST_CHANGES = 2_000
 _SEEN = "tracker_seen:"
 
 
@@ -30,7 +32,12 @@ class Seen:
 def load_base(store: EventStore, path: Path) -> dict[str, Any] | None:
     """The agreed items by id; None before the first sync of this file."""
     found = store.read_snapshot(_BASE + _key(store, path))
-    return dict(found[1]["items"]) if found else None
+    return {**found[1]["items"], **_changes(store, path)} if found else None
+
+
+def _changes(store: EventStore, path: Path) -> dict[str, Any]:
+    found = store.read_snapshot(_CHANGES + _key(store, path))
+    return found[1]["items"] if found else {}
 
 
 def save_base(
@@ -38,7 +45,23 @@ def save_base(
 ) -> None:
     """Store the agreed items, unless they equal `old`."""
     if items != old:
-        store.save_snapshot(_BASE + _key(store, path), version, {"items": items})
+        store.save_snapshots(version, _whole(store, path, items))
+
+
+def save_changes(store: EventStore, path: Path, items: Items, seen: Seen) -> None:
+    """Store agreed items that replace those of the base, and the state at this sync."""
+    key, changes = _key(store, path), {**_changes(store, path), **items}
+    if len(changes) > _MOST_CHANGES:
+        saved = _whole(store, path, {**(load_base(store, path) or {}), **items})
+    else:
+        saved = {_CHANGES + key: {"items": changes}}
+    store.save_snapshots(seen.version, {**saved, _SEEN + key: {"digest": seen.digest}})
+
+
+def _whole(store: EventStore, path: Path, items: Items) -> dict[str, Any]:
+    """The snapshots of a base without changes."""
+    key = _key(store, path)
+    return {_BASE + key: {"items": items}, _CHANGES + key: {"items": {}}}
 
 
 def load_seen(store: EventStore, path: Path) -> Seen | None:

@@ -32,9 +32,11 @@ from state_store.tracker.file import (
     with_changes,
 )
 from state_store.tracker.merge import Item, Items, Merge, MergeConflict, agreed, merge
+from state_store.tracker.quick_sync import quick_sync
 
 Draft = tuple[str, dict[str, Any]]
 _TRIES = 3
+_READ_ONE_BY_ONE = 1_000
 
 
 class HasStore(Protocol):
@@ -124,6 +126,10 @@ def sync_tracker(
     with locked(where):
         if not where.exists():
             export_tracker(api, where, archived=False)
+        elif seen is not None and not prefer:
+            written = quick_sync(store, where, seen)
+            if written is not None:
+                return SyncReport(exported=written)
         while True:
             file = read_tracker_file(where)
             report = _sync_once(store, where, file, actor, prefer or {})
@@ -199,15 +205,27 @@ def _ingest_once(
     drafts = tuple(_drafts(found))
     if drafts:
         version = store.append_many(names.TRACKER, drafts, actor, version)
-        items = _by_id(store.items())
+        changed = {*found.to_store, *found.archived}
+        if len(changed) > _READ_ONE_BY_ONE:
+            items = _by_id(store.items())
+        else:
+            items |= _by_id(map(_as_created, found.created))
+            items |= {name: item for name in changed if (item := store.item(name)) is not None}
     elif (now := store.head(names.TRACKER)[0]) != version:
         raise ConcurrencyConflict(version, now)
     return _Merged(found, drafts, version, items)
 
 
+def _as_created(item: Item) -> dict[str, Any]:
+    """The item with its id as text; the same object if it is one, which saves memory."""
+    if isinstance(item, dict) and isinstance(item.get("id"), str):
+        return item
+    return {**item, "id": id_of(item)}
+
+
 def _drafts(found: Merge) -> Iterator[Draft]:
     for item in found.created:
-        yield names.ITEM_CREATED, {**item, "id": id_of(item)}
+        yield names.ITEM_CREATED, _as_created(item)
     for name, change in found.to_store.items():
         if change.set:
             yield names.ITEM_UPDATED, {**change.set, "id": name}

@@ -164,7 +164,7 @@ def agreed(base: Items | None, store: Items, file: Items) -> dict[str, dict[str,
 
 def same(left: Any, right: Any) -> bool:
     """True for equal JSON values. Unlike in Python, 1, True and 1.0 differ."""
-    return bool(left == right) and _alike(left, right)
+    return left is right or (bool(left == right) and _alike(left, right))
 
 
 def _alike(left: Any, right: Any) -> bool:

@@ -1,0 +1,76 @@
+"""Writes the store's changes since the last full sync into a tracker file that is still the same.
+
+A full sync without conflicts leaves file, store and base in agreement about every item. So while
+the file's bytes stay, only the items of later events can differ, and no other item is compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from state_store.database import events as names
+from state_store.database.store import EventStore
+from state_store.documents.files import read_bytes, replace_unchanged
+from state_store.documents.item_id import id_of
+from state_store.documents.json_document import MAX_BYTES, list_with
+from state_store.tracker import base as tracker_base
+from state_store.tracker.base import Seen
+from state_store.tracker.file import rewritten
+from state_store.tracker.merge import Change, Item, agreed, merge
+
+_MOST_EVENTS = 1_000
+
+
+def quick_sync(store: EventStore, path: Path, seen: Seen) -> int | None:
+    """The number of items written to the file; None if only a full sync can tell what is to do.
+    `seen` is the state at the last full sync, and the caller holds the file's lock."""
+    changed = _changed_items(store, seen)
+    data = read_bytes(path, MAX_BYTES) if changed is not None else b""
+    if changed is None or hashlib.sha256(data).hexdigest() != seen.digest:
+        return None
+    ids, version = changed
+    ours = {name: item for name in ids if (item := store.item(name)) is not None}
+    text = data.decode()
+    del data  # saves memory for a long file
+    theirs: dict[str, Item] = {}
+    after: dict[str, Item] = {}
+
+    def change_of(item: Item) -> Change | None:
+        name = id_of(item)
+        if name not in ours:
+            return None
+        assert name is not None
+        theirs[name] = after[name] = item
+        change = merge({name: item}, {name: ours[name]}, {name: item}).to_file.get(name)
+        if change:
+            after[name] = change.applied(item)
+        return change
+
+    new_text = rewritten(text, change_of)
+    absent = {name: item for name, item in ours.items() if name not in theirs}
+    added = merge({}, absent, {}).added_to_file
+    new_text = list_with(new_text, "items", added)
+    if new_text != text:
+        new = new_text.encode()
+        del text, new_text
+        if not replace_unchanged(path, new, seen.digest):
+            return None
+        seen = Seen(hashlib.sha256(new).hexdigest(), version)
+    after |= {name: item for item in added if (name := id_of(item)) is not None}
+    tracker_base.save_changes(store, path, agreed(theirs, ours, after), Seen(seen.digest, version))
+    return sum(after[name] is not theirs.get(name) for name in after)
+
+
+def _changed_items(store: EventStore, seen: Seen) -> tuple[Iterable[str], int] | None:
+    """The ids in the events since `seen`, and the version of the last one; None for too many."""
+    version, _ = store.head(names.TRACKER)
+    if not 0 < version - seen.version <= _MOST_EVENTS:
+        return None
+    events = [one for one in store.read(names.TRACKER, seen.version) if one["version"] <= version]
+    if len(events) != version - seen.version:
+        return None  # a damaged event
+    payloads = (event["payload"] for event in events)
+    ids = (id_of(payload) for payload in payloads if isinstance(payload, dict))
+    return dict.fromkeys(name for name in ids if name is not None), version
