@@ -7,7 +7,7 @@ can name these tests (`[verify] known_red`); a run in which exactly such tests a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -18,6 +18,9 @@ from driver.runners.result import Counts
 
 # A file with the number of a line, as in tracebacks: `File "a/b.py", line 3`, `a/b.js:3`.
 _PLACE = re.compile(r"([\w./-]*\w\.\w+)(?:\", line |[:(])\d+")
+
+_FILE = re.compile(r"[\w./-]*\w\.\w+(?=::| > | \u203a |$)")
+_DOTTED = re.compile(r"\(([\w.]+)\)$")
 
 
 def allowed_on(baseline: TestRun | None, patterns: Sequence[str]) -> frozenset[str]:
@@ -66,10 +69,19 @@ def sentence(same: Sequence[str], new: Sequence[str]) -> str:
 
 
 def names_change(proof: TestRun, changes: Iterable[Change]) -> bool:
-    """True if a red test's name, or a place in its traceback, names a changed file or its test."""
+    """True if the file of a red test, or a place in a traceback, is a changed file or its test. The
+    own names of tests do not count: `test_calc` may stand in any file."""
     words = stems_in_output(one.path for one in changes)
-    places = {stem_of(place) for place in _PLACE.findall(proof.output)}
-    text = "\n".join(proof.failing)
-    return bool(words & places) or any(
-        re.search(rf"(?<![a-zA-Z0-9]){re.escape(word)}(?![a-zA-Z0-9])", text) for word in words
-    )
+    places = (*_PLACE.findall(proof.output), *(one for red in proof.failing for one in _files(red)))
+    return not words.isdisjoint(map(stem_of, places))
+
+
+def _files(name: str) -> Iterator[str]:
+    """The files in the name of a test: `a/b.py::test_c`, `a/b.js > c`, and for `(a.b.Class.test)`
+    and `a::b::test` the modules."""
+    files = _FILE.findall(name)
+    yield from files
+    if not files:
+        yield from name.split("::")[:-1]
+    for dotted in _DOTTED.findall(name):
+        yield from dotted.split(".")[:-1]

@@ -311,6 +311,15 @@ def test_exactly_the_tests_that_are_known_to_be_red_may_stay_red(
     [
         (red(*OTHERS), False),
         (red("tests/test_calc.py::test_one"), True),
+        (red("tests/test_calc.py::TestA::test_one[a.b]"), True),
+        (red("tests/test_old.py::test_calc_of_old"), False),
+        (red("tests/test_old.py::test_calc::test_one[calc]"), False),
+        (red("test_one (tests.test_calc.A.test_one)"), True),
+        (red("test_calc (tests.test_old.A.test_calc)"), False),
+        (red("test/calc.test.js > sum > adds"), True),
+        (red("test/sum.test.js > calc > adds"), False),
+        (red("calc::tests::adds"), True),
+        (red("calc adds"), False),
         (red(*OTHERS, output='  File "src/calc.py", line 3, in one'), True),
         (red(*OTHERS, output="src/calc.py:3: AssertionError"), True),
         (red(*OTHERS, output="tests/test_calc.py .....\ncalculated"), False),
@@ -321,7 +330,7 @@ def test_a_red_test_is_the_items_where_it_names_a_changed_file(
 ) -> None:
     changes = [Change("src/calc.py", "100644", "0" * 40, "100644")]
     assert names_change(one, changes) is named
-    judgement = of_proof(one, red(*OTHERS, "tests/test_calc.py::test_one"), changes)
+    judgement = of_proof(one, red(*OTHERS, *one.failing), changes)
     assert judgement.verdict is (Verdict.FAILED if named else Verdict.UNDECIDED)
     assert "red on the base as well" in judgement.reason
 
