@@ -14,6 +14,12 @@ from driver.terminal.safe_text import bounded
 
 # The lines shown before and after each mark, from ample to bare.
 _AROUND = ((3, 25), (2, 10), (1, 4), (0, 1), (0, 0))
+# Lines of tests that did not fail, as most runners print them for all names (`-v`).
+_NOT_FAILED = re.compile(
+    r" (?:PASSED|SKIPPED|XFAIL)(?: \(.*\))?(?: +\[ *\d+%\])?$"
+    r"|^\[gw\d+\] \[ *\d+%\] (?:PASSED|SKIPPED)|\.\.\. (?:ok|ignored|skipped\b.*)$"
+    r"|^ *(?:ok \d+|[\u2713\u2714\u221a\u25cb] |--- PASS: |=== RUN )"
+)
 _MOST_CHARS = 2_000  # of a marked line; a hostile line takes no time
 _GAP = "[...]"
 _FAILURES = "[the failures in this output:]"
@@ -44,7 +50,8 @@ def failures_first(text: str, limit: int) -> str:
         return text
     room = limit * 3 // 4 - len(_FAILURES)
     marks = [*_names(), *(one for runner in RUNNERS.values() for one in runner.red_marks)]
-    lines, marked = text.split("\n"), [line for line, _ in _marked(cleaned(text), marks)]
+    lines = [one for one in text.split("\n") if not _NOT_FAILED.search(cleaned(one[:_MOST_CHARS]))]
+    marked = [line for line, _ in _marked(cleaned("\n".join(lines)), marks)]
     if not marked:
         return bounded(text, limit - 60)
     for around in _AROUND:

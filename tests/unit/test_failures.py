@@ -137,6 +137,24 @@ def test_a_long_output_shows_its_failures_first(name: str, wanted: str) -> None:
     assert shown.endswith("last")
 
 
+@pytest.mark.parametrize(
+    ("red", "green"),
+    [
+        ("tests/test_a.py::test_{} FAILED   [ 30%]", "tests/test_a.py::test_{} PASSED   [ 30%]"),
+        ("[gw0] [ 30%] FAILED tests/test_a.py::test_{}", "[gw1] [ 31%] PASSED t/a.py::test_{} "),
+        ("test a::b_{} ... FAILED", "test a::c_{} ... ok"),
+        ("not ok {} - red", "ok {} - green"),
+        ("--- FAIL: Test{} (0.00s)", "--- PASS: Test{} (0.00s)"),
+    ],
+)
+def test_the_tests_around_a_failing_one_are_not_shown_with_it(red: str, green: str) -> None:
+    around = "\n".join(green.format(f"1{number}") for number in range(40))
+    blocks = "\n".join(f"{around}\n{red.format(number)}\n{around}" for number in range(4))
+    shown = failures_first(padded(blocks), 12_000).partition("first\n")[0]
+    assert all(red.format(number) in shown for number in range(4))
+    assert green.format("10") not in shown
+
+
 def test_many_failures_share_the_room() -> None:
     block = "___ test_{0} ___\n" + "    some code\n" * 40 + "E   assert {0} == 0\n"
     blocks = "".join(block.format(number) for number in range(60))
