@@ -70,6 +70,9 @@ def _unshipped(record: Json) -> str:
     reasons = (record.get(key) for key in ("ship_error", "error", "ship_warning"))
     why = without_remedy(next(filter(None, reasons), ""))
     line = f"{record['slug']}: {describe_verdict(record['verdict'], why)}"
+    test: Json = ((record.get("attempts") or [{}])[-1] or {}).get("test") or {}
+    if record["verdict"] == "failed" and test.get("kind") == "red" and test.get("outputFile"):
+        line += f"; its output: {test['outputFile']}"
     if record.get("savedWork"):
         return f"{line}; its work: {record['savedWork']}"
     in_place = record.get("isolation") == "in_place" and record.get("filesWritten")

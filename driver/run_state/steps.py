@@ -14,6 +14,7 @@ from driver.backend_api.driver import Usage
 from driver.domain.phase_receipt import COMPLETED, TESTER, PhaseReceipt
 from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, RunKind, Verdict
 from driver.domain.reviews import Review, ReviewWord
+from driver.runners.failures import first_failure
 from driver.terminal.safe_text import describe_verdict
 from state_store.database import events
 
@@ -108,9 +109,19 @@ def judged(attempt: Attempt, receipt: PhaseReceipt, *, final: bool) -> Step:
             {**_of_attempt(attempt), "settled": over, "waits": attempt.waits},
         ),
         receipt=receipt,
-        message=describe_verdict(attempt.verdict, attempt.reason),
+        message=_with_failure(attempt),
         on_error=OnError.RAISE_OF_STORE,
     )
+
+
+def _with_failure(attempt: Attempt) -> str:
+    """The verdict for people, with the first failure of a red test and the file of its output."""
+    said, run = describe_verdict(attempt.verdict, attempt.reason), attempt.test
+    if attempt.verdict is not Verdict.FAILED or run is None or run.kind is not RunKind.RED:
+        return said
+    shown = first_failure(run.output)
+    said = f"{said}: {shown}" if shown and shown not in said else said
+    return f"{said}; its output: {run.output_file}" if run.output_file else said
 
 
 def reviewed(review: Review, receipt: PhaseReceipt, outcome: ItemOutcome, *, final: bool) -> Step:
