@@ -80,14 +80,15 @@ def _unshipped(record: Json) -> str:
 
 
 def _evidence(wave: Json) -> Iterator[str]:
-    """Yields what is to be read first, and each doubt that belongs to the project."""
-    lower: Sequence[Json] = wave.get("read_first") or ()
-    if lower:
-        named = ", ".join(f"{one['slug']} (grade {one['grade']})" for one in lower[:_MOST_NAMED])
-        rest = len(lower) - _MOST_NAMED
-        why = "; ".join(lower[0]["why"])
+    """Yields the items to read first, those with the same reason in one line, and each doubt that
+    belongs to the project."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in wave.get("read_first") or ():
+        alike.setdefault((one["grade"], "; ".join(one["why"])), []).append(one["slug"])
+    for (grade, why), slugs in alike.items():
+        rest = len(slugs) - _MOST_NAMED
         more = f" and {rest} more" if rest > 0 else ""
-        yield f"read first: {named}{more}; {lower[0]['slug']}: {why}"
+        yield f"read first: {', '.join(slugs[:_MOST_NAMED])}{more} (grade {grade}): {why}"
     for doubt in wave.get("project_doubts") or ():
         items, several = counted(len(doubt["items"]), "item"), len(doubt["items"]) > 1
         whose = f"{items}, no fault of {'their' if several else 'its'} own"

@@ -332,10 +332,15 @@ class ItemOutcome:
     def grade(self) -> Grade | None:
         """The grade of the evidence; a green run together with other items counts as a rerun."""
         found = self.evidence
-        is_rerun = any(run.green for run in self.batch_runs)
-        if is_rerun and found.grade is Grade.B and found.lacks == (NO_RERUN,):
+        if found.grade is Grade.B and found.lacks and not self.lacks:
             return Grade.B if found.findings else Grade.A
         return found.grade
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What the evidence lacks for grade A; a green run together with other items is a rerun."""
+        is_rerun = any(run.green for run in self.batch_runs)
+        return tuple(one for one in self.evidence.lacks if not (is_rerun and one == NO_RERUN))
 
     @property
     def waits(self) -> bool:

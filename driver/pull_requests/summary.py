@@ -78,7 +78,7 @@ def _item(item: ItemRun, outcome: ItemOutcome, batch: PushedBatch) -> ItemSummar
         notes=_notes(item),
         commit=batch.commits.get(item.slug),
         grade=str(outcome.grade or ""),
-        doubts=(*(one.reason for one in outcome.evidence.findings), *outcome.evidence.lacks),
+        doubts=(*(one.reason for one in outcome.evidence.findings), *outcome.lacks),
     )
     if (entry := batch.entries.get(item.slug)) is None:
         return summary

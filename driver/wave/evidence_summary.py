@@ -18,7 +18,7 @@ def read_first(shipped: Iterable[ItemOutcome]) -> list[dict[str, Any]]:
         {
             "slug": one.slug,
             "grade": str(one.grade),
-            "why": [*(found.reason for found in one.evidence.findings), *one.evidence.lacks],
+            "why": [*(found.reason for found in one.evidence.findings), *one.lacks],
         }
         for one in lower
     ]

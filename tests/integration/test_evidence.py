@@ -40,7 +40,7 @@ def test_the_grade_is_in_the_report_the_commit_and_the_last_lines(folder: Path) 
     assert {one["Item-Slug"]: one["Evidence"] for one in commits} == {"a": "A", "c": "C"}
     assert [one["slug"] for one in report["read_first"]] == ["c"]
     lines = summary_lines(report)
-    assert any(line.startswith("read first: c (grade C); c: ") for line in lines)
+    assert any(line.startswith("read first: c (grade C): ") for line in lines)
     (doubt,) = report["project_doubts"]
     assert doubt["items"] == ["c"]
     assert any(doubt["remedy"] in line for line in lines)

@@ -145,7 +145,7 @@ def test_a_run_ends_with_what_shipped_and_where_the_rest_is(half_done: HalfDone)
     assert told == [
         "shipped 1 of 2 items",
         f"b: failed: test failed with exit 1; its output: {output}; its work: {patch}",
-        f"read first: a (grade C); a: {doubt}; {no_canary}",
+        f"read first: a (grade C): {doubt}; {no_canary}",
         f"on the base as well (1 item, no fault of its own): {doubt}: let the test command print"
         " its runner's summary",
         f"branch {branch}: no remote: the branch is in this repository only",

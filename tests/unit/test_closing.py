@@ -170,3 +170,17 @@ def test_who_only_looks_is_told_what_a_run_would_build(
 ) -> None:
     assert list(summary_lines({"dry_run": True, **told})) == lines
     assert list(summary_lines(told)) == []
+
+
+def test_items_that_lack_the_same_are_read_first_in_one_line() -> None:
+    read = [
+        {"slug": "a", "grade": "C", "why": ["not counted", "no canary"]},
+        {"slug": "b", "grade": "B", "why": ["no canary"]},
+        {"slug": "c", "grade": "B", "why": ["no canary"]},
+    ]
+    wave = {"built": [record("a")], "shipped": ["a"], "read_first": read}
+    told = [line for line in summary_lines(wave) if "first" in line]
+    assert told == [
+        "read first: a (grade C): not counted; no canary",
+        "read first: b, c (grade B): no canary",
+    ]

@@ -260,6 +260,14 @@ def test_the_run_together_is_a_rerun_too() -> None:
     assert outcome("a", replace(only, findings=(finding(DOUBT, True),)), PROOF).grade is Grade.B
 
 
+def test_what_the_run_together_has_shown_is_no_longer_told_as_lacking() -> None:
+    found = Evidence(grade=Grade.B, lacks=("no canary", NO_RERUN))
+    assert outcome("a", found).lacks == ("no canary", NO_RERUN)
+    assert outcome("a", found, run(RED)).lacks == ("no canary", NO_RERUN)
+    assert outcome("a", found, PROOF).lacks == ("no canary",)
+    assert [one["why"] for one in read_first([outcome("a", found, PROOF)])] == [["no canary"]]
+
+
 def test_the_lowest_grade_is_read_first_and_a_doubt_of_the_project_is_told_once() -> None:
     shared = finding(DOUBT, True)
     items = [
