@@ -48,12 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from driver.terminal.safe_text import safe_line, typed
+    from state_store.documents.errors import interpreter_name
 
     for step in _steps(args):
         print(safe_line(str(step)), flush=True)
     run = Path(__file__).resolve().parents[1] / "driver" / "wave_scheduler.py"
     print("next: write items into the tracker, set an item to todo, and look at the plan:")
-    print("  " + typed(Path(sys.executable).name, run))
+    print("  " + typed(interpreter_name(), run))
     return 0
 
 

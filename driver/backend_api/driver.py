@@ -120,7 +120,7 @@ class Usage:
             "inputTokens": self.input_tokens,
             "outputTokens": self.output_tokens,
             "totalTokens": self.total_tokens,
-            "costUsd": self.cost_usd,
+            "costUsd": in_micro_usd(self.cost_usd),
         }
 
     @classmethod
@@ -128,6 +128,11 @@ class Usage:
         """The usage in its JSON form. Raises KeyError for a missing key."""
         known = ("inputTokens", "outputTokens", "costUsd", "totalTokens")
         return cls(*(record[name] for name in known))
+
+
+def in_micro_usd(amount: float | None) -> float | None:
+    """An amount in USD as people read it: without the digits that only binary fractions have."""
+    return None if amount is None else round(amount, 6)
 
 
 @dataclass

@@ -149,4 +149,4 @@ class GateLog:
         self._closed_at = None
         self._least = min(self._least, limit)
         many = "as many at once as before" if limit == math.inf else f"at most {limit} at once"
-        return f"the provider answers again: {many}"
+        return f"the provider is asked again: {many}"

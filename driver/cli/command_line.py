@@ -175,7 +175,7 @@ def _repository(args: argparse.Namespace, elsewhere: Sequence[Path]) -> Path | N
 
 def _settings(args: argparse.Namespace, repo: Path | None) -> Settings:
     return load_settings(
-        project=repo or Path.cwd(),
+        project=repo,
         config=Path(args.config) if args.config else None,
         flags={
             "backend.name": args.driver,

@@ -22,7 +22,7 @@ from driver.domain.results import BUILD, MODE_FILE, REPAIR
 from driver.domain.work_item import check_item
 from driver.git.command import private_environment, run_git
 from driver.terminal.safe_text import typed
-from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError, interpreter_name
 from tools.settings.load import process_environment
 
 # The suffix keeps linters, type checkers and tests of this project from reading the demo's files.
@@ -91,7 +91,7 @@ def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
 
 def farewell(folder: Path, report: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns three lines for a newcomer: the result, the files to look at, the next step."""
-    run = typed(Path(sys.executable).name, _PROGRAM)
+    run = typed(interpreter_name(), _PROGRAM)
     shown = f"{_BRANCH}..{report['branch']}" if report.get("branch") else _BRANCH
     return (
         _shipped(report),

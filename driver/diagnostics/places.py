@@ -28,7 +28,7 @@ from driver.wave.preflight import shipping_checks, target_checks
 from driver.workspace.repository_info import RepositoryInfo
 from driver.workspace.root import workspace_root
 from state_store.database.schema import look
-from state_store.documents.errors import CannotRunError, InputError, TidegateError
+from state_store.documents.errors import CannotRunError, InputError, TidegateError, interpreter_name
 from state_store.documents.item_status import is_open
 from state_store.tracker.file import read_tracker_file
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
@@ -168,14 +168,14 @@ def check_halt(state_dir: Path) -> CheckResult:
     info = get_halt_info(state_dir)
     if info is None:
         return passed("halt", "not set")
-    clear = typed("python", TOOLS / "halt.py", "--clear", "--state-dir", state_dir)
+    clear = typed(interpreter_name(), TOOLS / "halt.py", "--clear", "--state-dir", state_dir)
     return warned("halt", f"set: {info['reason']}; no run starts", clear)
 
 
 def check_tracker(path: Path) -> CheckResult:
     """Checks the default tracker and its items to do."""
     if not path.exists():
-        made = typed("python", TOOLS / "init.py")
+        made = typed(interpreter_name(), TOOLS / "init.py")
         return warned("tracker", f"{path} does not exist", f"{made} creates it, or name yours")
     try:
         items = read_tracker_file(path).entries

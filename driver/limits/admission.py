@@ -8,7 +8,6 @@ checked stops the wave too, with a message.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,12 @@ from typing import Any
 from driver.backend_api.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.execution.cancellation import CancellationToken, InterruptedWaveError
 from driver.terminal.safe_text import GO_ON, typed
-from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
+from state_store.documents.errors import (
+    ExitCode,
+    StoppedByPolicyError,
+    TidegateError,
+    interpreter_name,
+)
 from tools import halt
 from tools.budget import budget
 from tools.budget.ceilings import DAILY, TOKENS, WAVE, Decision, Limits
@@ -226,9 +230,8 @@ def halt_reason(state_dir: Path) -> str:
 
 def halt_command(state_dir: Path, *words: str) -> str:
     """The command that sets or clears the halt switch of this state folder, from any folder."""
-    python = Path(sys.executable or "python").name
     folder = os.path.realpath(state_dir)  # unlike `resolve`, this accepts a loop of links
-    return typed(python, Path(halt.__file__).resolve(), "--state-dir", folder, *words)
+    return typed(interpreter_name(), Path(halt.__file__).resolve(), "--state-dir", folder, *words)
 
 
 def gate_word(stopped: StoppedByPolicyError) -> str:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from driver.backend_api.driver import Usage
+from driver.backend_api.driver import Usage, in_micro_usd
 from driver.backend_api.usage import with_least
 from driver.domain import phase_receipt
 from driver.domain.results import REPAIR, REVIEW, ItemOutcome
@@ -52,7 +52,7 @@ def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
         "totalIn": total.input_tokens or 0,
         "totalOut": total.output_tokens or 0,
         "total": sum(usage.known_tokens for _, usage in uses),
-        "costUsd": math.fsum(known_usd) if priced or any(known_usd) else None,
+        "costUsd": in_micro_usd(math.fsum(known_usd)) if priced or any(known_usd) else None,
         "unmetered": sum(usage.total_tokens is None for _, usage in uses),
         "unpriced": sum(usage.cost_usd is None for _, usage in uses),
     }

@@ -223,7 +223,7 @@ def surroundings(
     environ = process_environment()
     top = Path(repo) if repo else repository_in_sight((Path.cwd(),))
     repository = open_repository(top, environ) if top else None
-    project = repository.top if repository else Path.cwd()
+    project = repository.top if repository else None
     named = Path(config) if config else None
     settings = load_settings(project=project, config=named, flags={"state_dir": state_dir})
     return Surroundings(settings, repository)

@@ -193,7 +193,7 @@ def _reproduction(summary: PullRequestSummary) -> str:
         " written down, by this command of Tidegate's checkout in a clone of this repository:\n\n"
         + fenced(
             f"git fetch REMOTE {summary.branch}\n"
-            f"python TIDEGATE/tools/reproduce.py {summary.wave_id} ITEM",
+            f"python3 TIDEGATE/tools/reproduce.py {summary.wave_id} ITEM",
             _MAX_QUOTE,
         )
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from driver.backend_api.driver import Usage
+from driver.backend_api.driver import Usage, in_micro_usd
 from driver.domain.phase_receipt import COMPLETED, TESTER, PhaseReceipt
 from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, RunKind, Verdict
 from driver.domain.reviews import Review, ReviewWord
@@ -209,7 +209,7 @@ def _used(usage: Usage, duration_s: float) -> dict[str, Any]:
         "tokens_in": usage.input_tokens,
         "tokens_out": usage.output_tokens,
         "tokens": usage.total_tokens,
-        "cost_usd": usage.cost_usd,
+        "cost_usd": in_micro_usd(usage.cost_usd),
         "duration_s": round(duration_s, 3),
     }
 

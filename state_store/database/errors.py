@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from state_store.documents.errors import CannotRunError
+from state_store.documents.errors import CannotRunError, interpreter_name
 from state_store.documents.locks import LockHeld
 
 
 def rebuild_command(state_dir: Path) -> str:
     """The command that rebuilds the database of this state folder. Valid in any folder."""
     tool = Path(__file__).resolve().parents[2] / "tools" / "verify_state.py"
-    return f"python {tool} --rebuild --state-dir {state_dir}"
+    return f"{interpreter_name()} {tool} --rebuild --state-dir {state_dir}"
 
 
 class DamagedStoreError(CannotRunError):

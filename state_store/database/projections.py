@@ -131,7 +131,7 @@ def project_agent_traces(events: Iterable[Row]) -> View:
     totals = {
         "dispatches": len(found),
         "running": len(found) - len(ended),
-        **{key: sum(amounts) if amounts else None for key, amounts in known.items()},
+        **{key: round(sum(amounts), 6) if amounts else None for key, amounts in known.items()},
         "unmetered": sum(trace["tokens"] is None for trace in ended),
         "unpriced": sum(trace["cost_usd"] is None for trace in ended),
     }

@@ -261,7 +261,7 @@ def test_people_are_told_when_the_gate_closes_and_opens_again() -> None:
     assert said == [
         "rate_limited, so no call to the provider for 2 s: 429",
         "dropped, so no call to the provider for 2 s: reset",
-        "the provider answers again: as many at once as before",
+        "the provider is asked again: as many at once as before",
     ]
     load = it.load()
     assert (load.closings, load.least_at_once) == (1, None)
@@ -277,7 +277,7 @@ def test_one_storm_of_many_calls_is_told_once_and_how_few_may_go_after_it() -> N
         said.append(log.line(it.state, 0.0, LIMITED))
     assert [line for line in said if line] == [said[0]]
     it.answered(it.start(3.0), 3.5)
-    assert log.line(it.state, 3.5) == "the provider answers again: at most 5 at once"
+    assert log.line(it.state, 3.5) == "the provider is asked again: at most 5 at once"
     assert log.load(9.0) == ProviderLoad(1, 3.5, 5)
 
 

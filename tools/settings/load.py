@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -68,7 +69,8 @@ def load(
     cwd: Path | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Read and check all settings; `project` and `environ` default to the current ones.
+    """Read and check all settings. `environ` defaults to the current one, `project` to the top of
+    the repository of `cwd`.
 
     `config` replaces the project's files. `flags` has dotted names ("limits.max_workers",
     "state_dir"); None means not given. Raises InputError with all problems of all sources.
@@ -129,7 +131,8 @@ def place_state_dir(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Path:
-    """The state folder from the environment, else the caller's `state_root`, else `state`."""
+    """The state folder from the environment, else the caller's `state_root`, else `state` at the
+    top of the repository."""
     return _state_dir(None, configured, _Where.of(None, None, environ, cwd))
 
 
@@ -151,7 +154,8 @@ class _Where:
         here = Path.cwd() if cwd is None else cwd.absolute()
         variables = dict(os.environ if environ is None else environ)
         named = None if config is None else here / config
-        return cls(here / (project or here), named, MappingProxyType(variables), here)
+        project = here / project if project else top_of(here)
+        return cls(project, named, MappingProxyType(variables), here)
 
     def read(self) -> Found:
         found = Found()
@@ -166,10 +170,23 @@ class _Where:
 def _state_dir(flag: str | Path | None, configured: str | Path | None, where: _Where) -> Path:
     if chosen := flag or where.state_variable:
         return where.cwd / _expanded(Path(chosen), where.environ)
-    root = where.cwd / where.environ.get("AESOP_ROOT", "")
+    # Not of the project: a program that names no project has to find the same folder.
+    top = top_of(where.cwd)
     if configured:
+        root = where.cwd / (where.environ.get("AESOP_ROOT") or top)
         return root / _expanded(Path(configured), where.environ)
-    return where.cwd / "state"
+    return top / "state"
+
+
+def top_of(folder: Path) -> Path:
+    """The top of the repository that contains a folder; outside of repositories the folder itself.
+    Starts no program: a halt must not wait for git."""
+    for each in (folder, *folder.parents):
+        git = each / ".git"
+        with suppress(OSError):  # a folder above that this user may not read
+            if git.is_file() or os.path.lexists(git / "HEAD"):
+                return each
+    return folder
 
 
 def _accepted(found: Found, environ: Mapping[str, str]) -> dict[str, Any]:
