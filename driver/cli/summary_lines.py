@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from driver.backlog.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
+from driver.scheduler.report import INTAKE
 from driver.terminal.safe_text import counted, describe_verdict, typed, without_remedy
+from state_store.documents.errors import ExitCode
 
 Json = Mapping[str, Any]
 _MOST_NAMED = 10
@@ -103,6 +105,8 @@ def _left_out(report: Json) -> Iterator[str]:
     broken = [one for one in skipped if one["reason"] not in PATIENT]
     in_backoff = [one for one in skipped if one["reason"] == WAITS_FOR_ITS_TIME]
     counts = report.get("items_skipped_counts") or Counter(one["reason"] for one in skipped)
+    if report.get("phase") == INTAKE and report.get("exit_code") == ExitCode.BAD_INPUT:
+        return  # all are broken, and `error` says so
     for one in broken:
         yield f"item {one['id']} is left out: {one.get('detail') or one['reason']}"
     if more := sum(n for why, n in counts.items() if why not in PATIENT) - len(broken):
