@@ -83,7 +83,7 @@ def _plan(suite: Suite, given: CanaryInput) -> Plan:
         amends=True,
         tries=tried,
     )
-    if suite is MOCHA and stops_by_itself(options, _configs(given)):
+    if suite is MOCHA and stops_by_itself(options, _configs(suite, given)):
         # Another red test would end the run before the canary.
         selected = None if patterns else call.with_more(f"--grep={names[0].replace(' ', '.')}")
         canary = replace(canary, stops=True)
@@ -92,10 +92,9 @@ def _plan(suite: Suite, given: CanaryInput) -> Plan:
     return canary
 
 
-def _configs(given: CanaryInput) -> list[str]:
-    """The texts of mocha's configuration in the folder of the call."""
-    names = ("package.json", *(f".mocharc.{end}" for end in ("js", "cjs", "json", "jsonc", "yml")))
-    paths = (given.call.in_tree(name) for name in (*names, ".mocharc.yaml", ".mocharc.mjs"))
+def _configs(suite: Suite, given: CanaryInput) -> list[str]:
+    """The texts of a runner's configuration in the folder of the call."""
+    paths = map(given.call.in_tree, suite.configs)
     return [text for path in paths if (text := given.texts.get(path, ""))]
 
 
@@ -116,7 +115,9 @@ def _hosts(suite: Suite, given: CanaryInput, named: Sequence[str]) -> Iterator[s
             file,
         )
 
-    found = sorted(files_run(suite, code, named, _configs(given), given.call.below), key=order)
+    found = sorted(
+        files_run(suite, code, named, _configs(suite, given), given.call.below), key=order
+    )
     readable = [
         one for one in found[:_MAX_READ] if function_of_tests(suite, given.texts.get(one, ""))
     ]

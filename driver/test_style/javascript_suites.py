@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from driver.test_style.javascript_asserts import Names
@@ -23,8 +23,11 @@ _OTHER_RUNNERS = re.compile(
     r"""["'](node:test|bun:test|vitest|mocha|tape|tap|ava|uvu|qunit|lab|@jest/globals"""
     r"""|@playwright/test|@hapi/lab)["']"""
 )
-_SPEC = re.compile(r"""["']?\bspec["']?\s*:\s*(\[[^\]]*\]|["'][^"']*["']|(?:\n\s*-.*)+|.*)""")
-_SPEC_WORD = re.compile(r"""[^\s"'\[\],]+""")
+_SPEC = (
+    r"""["']?\b(?:{key})["']?\s*:\s*"""
+    r"""(\[(?:[^\]"']|"[^"]*"|'[^']*')*\]|["'][^"']*["']|(?:\n\s*-.*)+|.*)"""
+)
+_SPEC_WORD = re.compile(r""""([^"]+)"|'([^']+)'|([^\s"'\[\],-][^\s"'\[\],]*)""")
 _BAIL = re.compile(r"""["']?\bbail["']?\s*:\s*(?:true|[1-9])""")
 _ARGUMENT = r"""^\s*{call}\(\s*["'`][^\n]*?,\s*(?:async\s*)?(?:function\s*\w*\s*\(|\()?\s*(\w+)"""
 
@@ -33,7 +36,8 @@ _ARGUMENT = r"""^\s*{call}\(\s*["'`][^\n]*?,\s*(?:async\s*)?(?:function\s*\w*\s*
 class Suite:
     """A runner with tests that name no module. `modules` are those that its test files may load it
     from. `by_name` are its options that select tests by name, `values` other options with a value,
-    `verbs` words that are no files. Other options `select` tests in a way that is not known."""
+    `verbs` words that are no files. Other options `select` tests in a way that is not known. The
+    `key` of the files `configs` has the patterns of its test files."""
 
     runner: str
     modules: tuple[str, ...]
@@ -42,6 +46,12 @@ class Suite:
     verbs: tuple[str, ...] = ()
     select: tuple[str, ...] = ()
     has_expect: bool = False
+    key: str = "spec"
+    configs: tuple[str, ...] = ()
+
+
+def _named(name: str) -> tuple[str, ...]:
+    return tuple(f"{name}.{end}" for end in ("js", "ts", "mjs", "mts", "cjs", "cts"))
 
 
 JEST = Suite(
@@ -50,6 +60,8 @@ JEST = Suite(
     by_name=("-t", "--testNamePattern"),
     values=("-c", "--config", "-w", "--maxWorkers", "--testPathIgnorePatterns", "--reporters"),
     select=("--listTests", "--findRelatedTests", "--shard", "-f", "--onlyFailures"),
+    key="testMatch",
+    configs=("package.json", *_named("jest.config")),
     has_expect=True,
 )
 VITEST = Suite(
@@ -59,6 +71,8 @@ VITEST = Suite(
     values=("-c", "--config", "-r", "--root", "--reporter", "--project", "--pool", "--exclude"),
     verbs=("run", "watch", "dev", "--"),
     select=("related", "bench", "list", "--shard"),
+    key="include",
+    configs=(*_named("vitest.config"), *_named("vite.config")),
 )
 MOCHA = Suite(
     "mocha",
@@ -70,6 +84,10 @@ MOCHA = Suite(
         *("--slow", "--ignore", "--exclude", "-j", "--jobs", "-n", "--loader", "--import"),
     ),
     select=("-i", "--invert", "--list-tests", "--dry-run"),
+    configs=(
+        *("package.json", ".mocharc.js", ".mocharc.cjs", ".mocharc.mjs", ".mocharc.json"),
+        *(".mocharc.jsonc", ".mocharc.yml", ".mocharc.yaml"),
+    ),
 )
 TAPE = Suite(
     "tap",
@@ -86,20 +104,25 @@ def files_run(
     configs: Sequence[str],
     below: Callable[[str], str],
 ) -> Collection[str]:
-    """The files of the tree that a call names, or else mocha's configuration; all that look like
-    tests if these name none. `below` is a path in the spelling of the call."""
+    """The files of the tree that a call names, or else the configuration; all that look like tests
+    if these name none. `below` is a path in the spelling of the call."""
     tests = [one for one in code if _TEST_LIKE.search(one)]
-    if suite is JEST:
-        found = {one for one in tests for word in named if _searches(word, below(one))}
-    elif suite is VITEST:
-        found = {one for one in tests for word in named if word.removeprefix("./") in below(one)}
+    words = [*named] or [*_patterns(suite, configs)] or ["test/*.*"] * (suite is MOCHA)
+    if suite is JEST and named:
+        found = {one for one in tests for word in words if _searches(word, below(one))}
+    elif suite is VITEST and named:
+        found = {one for one in tests for word in words if word.removeprefix("./") in below(one)}
     else:
-        specs = [spec for text in configs for spec in _SPEC.findall(text)]
-        words = [*named] or [word for spec in specs for word in _SPEC_WORD.findall(spec)]
-        if suite is MOCHA and not words:
-            words = ["test/*.*"]
         found = {one for one in code for word in words if _is_named(word, below(one))}
     return found or tests
+
+
+def _patterns(suite: Suite, configs: Sequence[str]) -> Iterator[str]:
+    """The patterns of test files in a configuration, as far as its text shows."""
+    for text in configs:
+        for spec in re.findall(_SPEC.format(key=suite.key), text):
+            for words in _SPEC_WORD.findall(spec):
+                yield "".join(words).removeprefix("<rootDir>/")
 
 
 def _searches(pattern: str, path: str) -> bool:

@@ -193,6 +193,25 @@ def test_mochas_configuration_names_its_files(config: dict[str, str], path: str)
 
 
 @pytest.mark.parametrize(
+    ("command", "config", "path"),
+    [
+        ("jest", {"jest.config.ts": "export = { testMatch: ['<rootDir>/lib/**/*.[jt]s?(x)'] }"},
+         "lib/b.spec.ts"),
+        ("jest", {"package.json": '{"jest": {"testMatch": ["**/?(a.)+(test|spec).js"]}}'},
+         "test/a.test.js"),
+        ("vitest run", {"vite.config.mts": 'test: {\n  include: ["lib/**/*.{test,spec}.ts"],\n}'},
+         "lib/b.spec.ts"),
+        ("vitest run", {"vitest.config.js": "coverage: { include: ['src/**'] }"},
+         "test/sum.test.js"),
+    ],
+)  # fmt: skip
+def test_patterns_of_a_configuration_are_followed_as_far_as_they_show(
+    command: str, config: dict[str, str], path: str
+) -> None:
+    assert planned(command, {**NAMED, **config}).path == path
+
+
+@pytest.mark.parametrize(
     ("command", "files", "reason"),
     [
         ("jest", {"src/sum.js": ""}, "no test file"),
