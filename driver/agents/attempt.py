@@ -30,7 +30,6 @@ from driver.policy.protected_paths import refusal
 from driver.run_state.context import ItemRun, Wave
 from driver.terminal.safe_text import without_remedy
 from driver.workspace.repository_context import Observed, Workspace
-from driver.workspace.root import WorkspaceError
 from driver.workspace.saved_patch import WORK, Origin, with_origin
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import write_bytes_atomic
@@ -130,9 +129,10 @@ def assessed_with(wave: Wave, judgement: Judgement, held: HeldAgainst) -> Judgem
 
 
 def of_trouble(trouble: TidegateError | OSError, wave: Wave) -> Judgement:
-    """The verdict after an error. A set-up that Tidegate itself ended is HALTED."""
+    """The verdict after an error. Errors after a stop are HALTED: Tidegate itself ends set-ups and
+    removes the places of the wave, also of items that do not end in time."""
     cause = wave.gates.stop.cause
-    if cause is not None and isinstance(trouble, WorkspaceError):
+    if cause is not None:
         return Judgement(Verdict.HALTED, without_remedy(str(cause)))
     # Folders without rights, too deep for a path or removed by a set-up, a full disk.
     if isinstance(trouble, OSError):
