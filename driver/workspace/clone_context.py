@@ -229,14 +229,15 @@ class CloneContext(GitContext):
     def _without_setup(self, number: int, tree: str) -> TreeCheckout:
         path, index = self._new_place(number)
         self._furnish(path, index, tree, (), copies=False)
-        kept = None
-        if self._prepare.copy:
-            with all_or_nothing(path), self._writing:
-                kept = self._copies.lay(path)
+        with all_or_nothing(path), self._writing:
+            kept = self._copies.lay(path) if self._prepare.copy else None
         seen = snapshot(path, without=(".git", *self._copies.names))
+        # Its `.git` is as `show_as_staged` makes one, and nothing has run here yet.
+        borrow_objects(path / ".git", self.repository, self.git.path / "objects")
+        own = snapshot(path / ".git")
         shown = "" if self.has_attributes else tree
         return TreeCheckout(
-            path, index, self.git, {}, seen, shown=shown, kept=kept, remove=self.remove
+            path, index, self.git, {}, seen, own, shown, kept=kept, remove=self.remove
         )
 
     def _set_up(self, number: int, tree: str) -> TreeCheckout:
