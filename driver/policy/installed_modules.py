@@ -6,21 +6,25 @@ import re
 from collections.abc import Collection, Mapping
 
 from driver.domain.findings import Finding, FindingKind
+from driver.domain.ownership import comparison_key
+from driver.policy.protected_paths import matches
 
 INSTALLED = "installed"
 _MAX_NAMED = 5
 _REMEDY = "name what the tests need in the project's dependencies and in [workspace] setup"
 _IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+(?:\s*,\s*[\w.]+)*)", re.MULTILINE)
-_DEPENDENCIES = re.compile(
-    r"(.*/)?(pyproject\.toml|setup\.(py|cfg)|pipfile|environment.*\.ya?ml|.*requirements.*\.(txt|in)"
-    r"|requirements/[^/]*\.(txt|in)|constraints.*\.txt|(uv|poetry|pdm|pipfile)\.lock)",
-    re.IGNORECASE,
-)
+# The files, in lower case, in which Python projects name their dependencies.
+PYTHON_DEPENDENCIES = """
+    pyproject.toml setup.py setup.cfg pipfile pipfile.lock *requirements*.txt *requirements*.in
+    requirements/ constraints* environment*.yml environment*.yaml pylock*.toml
+    uv.lock poetry.lock pdm.lock
+"""
 
 
 def may_name_dependencies(path: str) -> bool:
     """True for a file in which Python projects name their dependencies."""
-    return bool(_DEPENDENCIES.fullmatch(path))
+    key = comparison_key(path)
+    return any(matches(key, pattern) for pattern in PYTHON_DEPENDENCIES.split())
 
 
 def of_installed(

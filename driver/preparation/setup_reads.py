@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from driver.domain.ownership import comparison_key
 from driver.domain.results import Change
+from driver.policy.installed_modules import PYTHON_DEPENDENCIES
 from driver.policy.protected_paths import configuration, matches
 from driver.policy.started_files import files_started, words_of
 from driver.test_command.build_scripts import Read, in_folder, lines_run
@@ -23,10 +24,9 @@ from driver.test_command.invocations import Command, innermost, programs
 SetupKey = frozenset[tuple[str, str | None, str | None]]
 
 _KINDS = ("configuration of a build", "run by Python")
-_NAMES = """
-    pyproject.toml setup.cfg setup.py requirements*.txt requirements*.in requirements/* constraints*
-    pylock*.toml pdm.lock environment*.y*ml conda-lock.y*ml pixi.lock *.lock *.lockb *-lock.json
-    *.gemspec *.podspec podfile mix.lock cabal.project* vendor/ lerna.json pip.conf
+_NAMES = f"""{PYTHON_DEPENDENCIES}
+    *.lock *.lockb *-lock.json conda-lock.y*ml *.gemspec *.podspec podfile cabal.project* vendor/
+    lerna.json pip.conf
 """
 _INSTALLERS = frozenset({"pip", "pip3", "uv", "pipx"})
 _EDITABLE = ("-e", "--editable", "-r", "--requirement", "-c", "--constraint")

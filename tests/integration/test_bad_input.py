@@ -99,6 +99,10 @@ BOTH = {
     "an unknown section": Case(rewrite_config("[bakend]\nname = 'x'\n"), "did you mean backend"),
     "bad TOML": Case(rewrite_config("[backend\n"), "is not valid TOML"),
     "a wrong type": Case(rewrite_config("[verify]\ntimeout_s = 'soon'\n"), "verify.timeout_s"),
+    "tests that are known to be red, and no run on the base": Case(
+        rewrite_config("[verify]\nred_first = 'off'\nknown_red = ['t.py::*']\n"),
+        "verify.known_red needs runs on the base",
+    ),
     "a ceiling in words": Case(
         rewrite_config("[limits]\nmax_wave_tokens = '5 million'\n"), "limits.max_wave_tokens"
     ),

@@ -80,6 +80,11 @@ def load(
     from_environment(where.environ, where.cwd, found)
     from_flags(flags or {}, where.cwd, found)
     values = _accepted(found, where.environ)
+    if values.get("verify.known_red") and values.get("verify.red_first") == "off":
+        found.problems.append(
+            'verify.known_red needs runs on the base, and verify.red_first = "off" runs none:'
+            " leave one of them out"
+        )
     if problems := found.unread + found.problems:
         raise InputError(problems)
     sections = {name: _section(name, values) for name in SECTIONS if name != REVIEW_BACKEND}
