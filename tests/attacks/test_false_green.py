@@ -97,7 +97,9 @@ def test_no_attack_ships_at_grade_a(
 def test_honest_work_ships(tmp_path: Path) -> None:
     played = _play(tmp_path, HONEST)
     refused = _refused(played)
-    _tell("\n  ".join((f"\nhonest: {len(played)} changes, {len(refused)} refused", *refused)))
+    grades = Counter(one.grade for _, one in played if one.shipped)
+    told = f"\nhonest: {len(played)} changes, {len(refused)} refused, grades {dict(grades)}"
+    _tell("\n  ".join((told, *refused)))
     assert len(refused) <= MAX_REFUSED
 
 
