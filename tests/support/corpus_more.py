@@ -137,7 +137,7 @@ PYTEST_MORE = (
         "added tests",
     ),
     Case("the code registers a plugin", at_import(_PLUGIN), "canary"),
-    Case("the code replaces summary and exit code", at_import(_REPLACES_SUMMARY), "canary"),
+    Case("the code replaces summary and exit code", at_import(_REPLACES_SUMMARY), "canary or counts"),
     Case("failed asserts skip", at_import(_SKIPS_ON_FAILURE), "counts"),
     Case(
         "the module skips every test file that imports it",
@@ -201,7 +201,7 @@ PYTEST_MORE = (
             "        self.write_sep('=', '2 passed in 0.01s'), self._tw.flush(), os._exit(0))\n\n\n"
             "threading.Thread(target=end).start()"
         ),
-        "canary",
+        "canary or counts",
     ),
 )
 UNITTEST_MORE = (
