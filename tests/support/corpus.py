@@ -20,6 +20,9 @@ from driver.execution.processes import child_environment
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item
 
 DEADLINE_S = 120
+_COMMITS_ALL = """
+git init -q && git add -A && git -c user.name=tester -c user.email=t@example.org commit -qm all
+"""
 WIDTH = 8
 CONFIG = """
 [review]
@@ -194,6 +197,14 @@ class _Stage:
         shutil.copytree(folder, copy, symlinks=True)
         shutil.copytree(self._outside(case), kept)
         settings, test = self.scene.settings, self._test(case)
+        # The folder is inside of the agent's clone, and some code asks git about its tests.
+        subprocess.run(
+            ["sh", "-c", _COMMITS_ALL],
+            cwd=copy,
+            env=self.scene.environ,
+            capture_output=True,
+            check=False,
+        )
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", test] if isinstance(test, str) else test,
             cwd=copy,

@@ -137,7 +137,9 @@ PYTEST_MORE = (
         "added tests",
     ),
     Case("the code registers a plugin", at_import(_PLUGIN), "canary"),
-    Case("the code replaces summary and exit code", at_import(_REPLACES_SUMMARY), "canary or counts"),
+    Case(
+        "the code replaces summary and exit code", at_import(_REPLACES_SUMMARY), "canary or counts"
+    ),
     Case("failed asserts skip", at_import(_SKIPS_ON_FAILURE), "counts"),
     Case(
         "the module skips every test file that imports it",
