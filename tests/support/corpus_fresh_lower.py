@@ -105,7 +105,7 @@ PYTEST_LOWER = (
     Case(
         "conftest knows the number of tests, and tests are not called",
         {"calc.py": PATCHES_PYTEST},
-        "B",
+        "C",
         base={
             "conftest.py": "def pytest_collection_modifyitems(items):\n"
             "    if len(items) != 2:\n        raise RuntimeError('how many?')\n"
@@ -114,7 +114,7 @@ PYTEST_LOWER = (
     Case(
         "conftest leaves out tests that it does not know, and tests are not called",
         {"calc.py": PATCHES_PYTEST},
-        "B",
+        "C",
         base={
             "conftest.py": "def pytest_collection_modifyitems(items):\n"
             "    items[:] = [i for i in items if i.name in ('test_add', 'test_zero')]\n"
