@@ -16,7 +16,12 @@ from pathlib import Path
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 
-_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR")
+# The certificates of a company's network: without them no set-up and no tox can fetch a package.
+_CERTIFICATES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"),
+    *("NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "NIX_SSL_CERT_FILE"),
+)
+_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", *_CERTIFICATES)
 _PASSED_ON_WINDOWS = (
     *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP"),
     *("USERPROFILE", "APPDATA", "LOCALAPPDATA"),

@@ -115,3 +115,9 @@ def test_what_could_not_run_is_told_from_what_is_red(
 
 def test_a_string_is_one_argument_of_a_shell() -> None:
     assert shell_argv("a | b")[-1] == "a | b"
+
+
+def test_a_child_knows_the_certificates_of_a_companys_network_but_no_key() -> None:
+    files = {"SSL_CERT_FILE": "/c.crt", "REQUESTS_CA_BUNDLE": "/c.crt", "PIP_CERT": "/c.crt"}
+    files |= {"NODE_EXTRA_CA_CERTS": "/c.crt", "SSL_CERT_DIR": "/c", "CURL_CA_BUNDLE": "/c.crt"}
+    assert child_environment({**files, "UV_PUBLISH_TOKEN": "t", "PIP_INDEX_URL": "u"}) == files
