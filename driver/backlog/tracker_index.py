@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from state_store.write_api import STATE_DB_FILENAME
 Item = Mapping[str, Any]
 _FINISHED = tuple(FINISHED)  # a status can have any type, even an unhashable one
 FILE_NAME = "tracker_docket.jsonl"
-LAYOUT = 2
+LAYOUT = 3
 # The errors of a truncated or forged file: any part of it may be anything.
 _UNUSABLE = (InputError, OSError, ValueError, LookupError, TypeError, AttributeError,
              RecursionError)  # fmt: skip
@@ -51,7 +52,7 @@ class TrackerIndex:
     that wait for a time or for other items, and those other items too, in the tracker's order.
     `shipped` are the items that wait for their merge. `problems` are the duplicate ids and slugs
     that stop a run. `non_objects` has a sentence for each entry that is no object. `twice` are the
-    duplicate ids.
+    duplicate ids. `statuses` counts all items.
     """
 
     digest: str
@@ -62,6 +63,7 @@ class TrackerIndex:
     problems: tuple[str, ...]
     non_objects: tuple[str, ...]
     twice: frozenset[str]
+    statuses: Mapping[str, int]
 
     def own_todo(self) -> list[Item]:
         """The open items with a unique id."""
@@ -77,13 +79,13 @@ class TrackerIndex:
         return [
             *(todo.items, todo.names, todo.levels),
             *(list(self.faults.items()), self.linked, self.shipped),
-            *(self.problems, self.non_objects, sorted(self.twice)),
+            *(self.problems, self.non_objects, sorted(self.twice), self.statuses),
         ]
 
     @classmethod
     def from_json(cls, digest: str, kept: Any) -> TrackerIndex:
         """The inverse of `to_json`. Raises one of `_UNUSABLE` for an invalid record."""
-        items, names, levels, faults, linked, shipped, problems, non_objects, twice = kept
+        items, names, levels, faults, linked, shipped, problems, non_objects, twice, statuses = kept
         return cls(
             digest=digest,
             todo=OrderedQueue(tuple(items), tuple(names), tuple(levels)),
@@ -93,6 +95,7 @@ class TrackerIndex:
             problems=tuple(problems),
             non_objects=tuple(non_objects),
             twice=frozenset(twice),
+            statuses=dict(statuses),
         )
 
 
@@ -115,6 +118,7 @@ def index_of(tracker: TrackerSummary) -> TrackerIndex:
         problems=tracker_problems(todo, tracker.ambiguous),
         non_objects=tracker.non_objects,
         twice=tracker.ambiguous,
+        statuses=Counter(str(item.get("status")) for item in tracker.entries),
     )
 
 

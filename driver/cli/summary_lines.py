@@ -13,6 +13,7 @@ from driver.backlog.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
 from driver.scheduler.report import INTAKE
 from driver.terminal.safe_text import counted, describe_verdict, typed, without_remedy
 from state_store.documents.errors import ExitCode
+from state_store.documents.item_status import BLOCKED
 
 Json = Mapping[str, Any]
 _MOST_NAMED = 10
@@ -29,7 +30,7 @@ def summary_lines(report: Json) -> tuple[str, ...]:
         for one in wave.get("pull_requests") or ()
     ]
     if not built:
-        return (*_left_out(report), *requests, *_dry(report))
+        return (*_left_out(report), *requests, *_dry(report), *_idle(report))
     shipped = wave.get("shipped")
     open_items = [record for record in built if record["slug"] not in (shipped or ())]
     items = counted(len(built), "item")
@@ -57,6 +58,21 @@ def _dry(report: Json) -> Iterator[str]:
         yield f"dry run: --execute would build {', '.join(selected)}"
     else:
         yield "dry run: nothing to do now; a wave takes items with the status todo"
+
+
+def _idle(report: Json) -> Iterator[str]:
+    """Yields the reason why a cycle took no item, if its skipped items do not tell it: what the
+    tracker has instead of open items, and how to open them."""
+    counts = report.get("items_skipped_counts") or {}
+    if set(counts) == {NOT_ASKED_FOR} and not report.get("items_selected"):
+        yield f"nothing to do: none of {counted(counts[NOT_ASKED_FOR], 'open item')} was asked for"
+    if "tracker_statuses" not in report or report.get("error"):
+        return
+    named: Mapping[str, int] = report["tracker_statuses"]
+    there = ", ".join(f"{count} {status}" for status, count in named.items()) or "none"
+    yield f"nothing to do: no item of the tracker has the status todo (there are: {there})"
+    if named.get(BLOCKED):
+        yield "a blocked item says in its notes why; to try it again, set its status to todo"
 
 
 def _warnings(report: Json) -> Iterator[str]:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -232,10 +233,12 @@ def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
 
 
 def _near(item: Mapping[str, Any], key: str) -> str:
-    """A hint at another spelling of a missing key, such as `test_cmd`; "" for none."""
-    spelled = {str(k).replace("_", "").replace("-", "").lower(): k for k in islice(item, 100)}
-    near = spelled.get(key.lower(), key)
-    return f" (found {near!r}; write {key!r})" if near != key else ""
+    """A hint at another spelling of a missing key, such as `test_cmd` or `ownFiles`; "" for
+    none."""
+    unknown = (k for k in islice(item, 100) if k not in _FIELDS)
+    spelled = {str(k)[:50].replace("_", "").replace("-", "").lower(): k for k in unknown}
+    near = [spelled[found] for found in get_close_matches(key.lower(), spelled, 1, 0.8)]
+    return f" (found {near[0]!r}; write {key!r})" if near else ""
 
 
 def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:

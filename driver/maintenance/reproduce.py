@@ -30,7 +30,9 @@ from driver.git.command import private_environment, run_git, text
 from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.maintenance.past_waves import objects_in, past_waves
 from driver.policy import known_red
+from driver.runners.result import Counts, Doubt
 from driver.scheduler.context import repository_in_sight
+from driver.terminal.safe_text import counted
 from driver.verification.reports import Reports, counting
 from driver.verification.test_run import Test, run_of, test_environment
 from driver.workspace.clone_context import CloneContext
@@ -124,7 +126,7 @@ def reproduce(shipped: ProvenCommit, repo: Repository, settings: Settings) -> Re
         remove_tree(folder)
     if now.kind is RunKind.COULD_NOT_RUN:
         raise CannotRunError(now.reason)
-    return Reproduction(shipped, now, tuple(_differences(shipped, now)))
+    return Reproduction(shipped, now, tuple(_differences(shipped, now, settings)))
 
 
 def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: Path) -> TestRun:
@@ -151,7 +153,7 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
     return replace(run, purpose=_RUN, environment=tuple(sorted(environment)))
 
 
-def _differences(shipped: ProvenCommit, now: TestRun) -> Iterator[str]:
+def _differences(shipped: ProvenCommit, now: TestRun, settings: Settings) -> Iterator[str]:
     if shipped.proved_tree != shipped.tree:
         yield f"the commit holds tree {shipped.tree}, but {shipped.proved_tree} was proven"
     if shipped.disowned:
@@ -160,8 +162,29 @@ def _differences(shipped: ProvenCommit, now: TestRun) -> Iterator[str]:
     kind, code = (then.kind, then.exit_code) if then else (RunKind.GREEN, 0)
     if (now.kind, now.exit_code) != (kind, code):
         yield f"the test was {kind} (exit {code}), but now is {now.kind} (exit {now.exit_code})"
+        yield from _cause(now, settings)
     if then and then.counts != now.counts:
-        yield f"the runner counted {then.counts}, but now {now.counts}"
+        yield f"the runner counted {_told(then.counts)}, but now {_told(now.counts)}"
+
+
+def _cause(now: TestRun, settings: Settings) -> Iterator[str]:
+    """What the test printed last, and what this configuration may lack."""
+    if last := next((line for line in reversed(now.output.splitlines()) if line.strip()), ""):
+        yield f"the last line of its output: {last.strip()[:300]}"
+    absent = [key for key in ("setup", "copy") if not getattr(settings.workspace, key)]
+    if absent and now.kind is not RunKind.GREEN:
+        read = ", ".join(map(str, settings.files)) or "none was read"
+        yield (
+            f"no [workspace] {' and no '.join(absent)} is set here (config files: {read}); if the"
+            " wave had what the test needs from there, name its config file with --config"
+        )
+
+
+def _told(counts: Counts | Doubt | None) -> str:
+    if isinstance(counts, Counts):
+        tests = counted(counts.ran, "test")
+        return f"{tests} of {counts.runner}, {counts.failed} failed, {counts.skipped} skipped"
+    return f"nothing ({counts.reason})" if counts else "nothing"
 
 
 def _commits_of(

@@ -128,7 +128,9 @@ def _planned(
     """The selection from the tracker as it is now, and its manifest; `held_back` stays out."""
     selection = taken(cycle, held_back)
     if not selection.selected:
-        raise _StoppedAt(nothing_to_do(wave_id, selection), idle=True)
+        index = cycle.tracker_index()
+        there = {} if index.todo.names else {"tracker_statuses": dict(index.statuses)}
+        raise _StoppedAt(nothing_to_do(wave_id, selection) | there, idle=True)
     return selection, manifest_of(cycle, selection, wave_id)
 
 

@@ -15,6 +15,7 @@ from driver.backlog.publication_status import KEY, Shipped, note_of
 from driver.backlog.retry_policy import RetryPolicy, after_try, no_wait, opened
 from driver.backlog.tracker import Edit
 from driver.domain.results import REPAIRABLE, Verdict
+from driver.limits.admission import PARKED, REFUSED
 from driver.scheduler.backlog import Backlog
 from driver.scheduler.report import WaveResults
 from driver.terminal.safe_text import with_note, without_remedy
@@ -77,7 +78,7 @@ def edits_for(results: WaveResults, terms: Terms) -> dict[str, Edit]:
             reason = without_remedy(why) if why else None
             edits[item_id] = partial(
                 after_try,
-                verdict=_verdict_that_counts(record),
+                verdict=_verdict_that_counts(record, results.report.get("abort_reason")),
                 why=reason,
                 policy=terms.policy,
                 now=terms.now,
@@ -96,10 +97,24 @@ def _was_tried(record: Mapping[str, Any]) -> bool:
     return bool(record.get("dispatched")) or verdict in _WITH_REASON or refused
 
 
-def _verdict_that_counts(record: Mapping[str, Any]) -> object:
+def _is_unpaid(record: Mapping[str, Any], abort_reason: object) -> bool:
+    """True if no test ran, and no agent is known to have answered. A backend that takes no work
+    may leave the use unknown."""
+    usage = record.get("usage")
+    if record.get("testExit") is not None or not isinstance(usage, Mapping):
+        return False
+    used = [usage.get(key) for key in ("totalTokens", "inputTokens", "outputTokens", "costUsd")]
+    closed = abort_reason in (PARKED, REFUSED)
+    return not any(used) and (closed or used[0] == 0)
+
+
+def _verdict_that_counts(record: Mapping[str, Any], abort_reason: object) -> object:
     """The verdict that decides the cost of a try: of failed work that a ceiling kept from its
-    repair, that of the work, because it was paid for."""
+    repair, that of the work, because it was paid for. An undecided item that nothing was paid for
+    waits for nothing: a person may have removed the cause, and to look again is free."""
     verdict, attempts = record.get("verdict"), record.get("attempts")
+    if verdict == Verdict.UNDECIDED and _is_unpaid(record, abort_reason):
+        return Verdict.HALTED
     if verdict != Verdict.OVER_BUDGET or not isinstance(attempts, list) or not attempts:
         return verdict
     last = attempts[-1].get("verdict")

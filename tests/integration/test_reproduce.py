@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,32 @@ def test_what_is_red_now_is_different(shipped: Project) -> None:
     finally:
         outside.write_text("")
     assert "was green (exit 0), but now is red (exit 1)" in done.out
+
+
+def test_a_wave_that_copied_folders_is_told_apart_from_its_missing_config(
+    template: Path, tmp_path: Path
+) -> None:
+    made = Project(tmp_path, template)
+    code = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n"
+    code += "        open('data/x').close(); open('a.txt').close()\n"
+    (made.top / "test_data.py").write_text(code, encoding="utf-8")
+    made.git("add", "test_data.py")
+    made.git("commit", "-q", "-m", "a test")
+    (made.top / ".git" / "info" / "exclude").write_text("data/\n", encoding="utf-8")
+    (made.top / "data").mkdir()
+    (made.top / "data" / "x").touch()
+    made.configure('copy = ["data"]\n')
+    command = [sys.executable, "-m", "unittest", "test_data"]
+    done = made.loop("--manifest", made.manifest(item("a", testCmd=command), wave_id="w3"))
+    assert done.code == 0, done.err
+    assert told(made, "w3", "a", "--state-dir", made.state)["same"] is True
+    made.configure()
+    told_so = reproduce(made, "w3", "a", "--state-dir", made.state, code=1).out
+    assert "no [workspace] setup and no copy is set here" in told_so
+    assert "--config" in told_so
+    assert "counted 1 test of unittest, 0 failed" in told_so
+    assert "but now 1 test of unittest, 1 failed" in told_so
+    assert "Counts(" not in told_so
 
 
 def test_a_commit_whose_tree_is_not_the_proven_one_is_different(

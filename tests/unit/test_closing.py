@@ -134,6 +134,31 @@ def test_a_long_list_of_skipped_items_is_cut_and_counted_by_reason() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("report", "lines"),
+    [
+        (
+            {"tracker_statuses": {"blocked": 1, "done": 2}},
+            [
+                "nothing to do: no item of the tracker has the status todo"
+                " (there are: 1 blocked, 2 done)",
+                "a blocked item says in its notes why; to try it again, set its status to todo",
+            ],
+        ),
+        (
+            {"tracker_statuses": {}},
+            ["nothing to do: no item of the tracker has the status todo (there are: none)"],
+        ),
+        (
+            {"items_skipped_counts": {"not_asked_for": 3}},
+            ["nothing to do: none of 3 open items was asked for"],
+        ),
+    ],
+)
+def test_a_cycle_without_work_says_what_there_is(report: dict[str, Any], lines: list[str]) -> None:
+    assert list(summary_lines(report)) == lines
+
+
 def test_work_done_in_place_is_said_to_be_there() -> None:
     in_place = record("a", isolation="in_place", filesWritten=["a.txt"])
     assert summary_lines({"built": [in_place], "shipped": None})[1:] == (

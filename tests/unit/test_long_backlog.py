@@ -9,7 +9,12 @@ from typing import Any
 from driver.backlog.packing import EXACT_CANDIDATES
 from driver.backlog.selection import Item, Selection, ordered, select_ordered
 from driver.backlog.tracker_index import index_of
-from driver.domain.work_item import INVALID_COMMAND, ItemProblem, command_problems_of
+from driver.domain.work_item import (
+    INVALID_COMMAND,
+    ItemProblem,
+    command_problems_of,
+    item_problems,
+)
 from driver.test_command.exit_code_rules import command_problems
 from state_store.tracker.light_read import TrackerSummary
 
@@ -96,3 +101,15 @@ def test_plain_commands_have_the_problems_that_the_parser_finds() -> None:
         text = " ".join(chance.choices(words, k=chance.randint(1, 5)))
         # The space at the end keeps the text from being taken for plain words.
         assert command_problems(text) == command_problems(f"{text} "), text
+
+
+def test_misspelt_keys_are_guessed() -> None:
+    for wrong in ("ownFiles", "owns_files", "ownedFiles", "ownsfile"):
+        item = {**an_item(0), wrong: ["a"]}
+        del item["ownsFiles"]
+        [problem] = item_problems(item)
+        assert f"(found {wrong!r}; write 'ownsFiles')" in problem.text
+    plain = an_item(0)
+    del plain["ownsFiles"]
+    [problem] = item_problems(plain)
+    assert "found" not in problem.text
