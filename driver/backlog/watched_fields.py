@@ -8,6 +8,8 @@ ships the request that it took.
 from __future__ import annotations
 
 import json
+import tempfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,6 +31,30 @@ _PROOF = (
 _REQUEST = ("slug", "title", "prompt")
 
 Fields = Mapping[str, Mapping[str, str]]
+
+
+class WatchedTracker:
+    """A tracker while a wave runs. Its fields are only compared if its bytes changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._before = self._packed()
+
+    def warning(self) -> str:
+        """The warning of `changed_fields` about the time since this object was made."""
+        if self._packed() == self._before:
+            return ""
+        with tempfile.TemporaryDirectory() as folder:
+            old = Path(folder, "tracker.json")
+            old.write_bytes(zlib.decompress(self._before))
+            return changed_fields(watched_fields(old), watched_fields(self._path))
+
+    def _packed(self) -> bytes:
+        """The bytes, compressed: a wave may take hours, and a tracker may be long."""
+        try:
+            return zlib.compress(self._path.read_bytes(), 1)
+        except OSError:
+            return zlib.compress(b"")
 
 
 def watched_fields(tracker: Path) -> Fields:

@@ -18,7 +18,7 @@ from driver.backlog.publication_status import Shipped
 from driver.backlog.retry_policy import RetryPolicy
 from driver.backlog.selection import Selection, Skipped
 from driver.backlog.tracker import withdrawn
-from driver.backlog.watched_fields import changed_fields, watched_fields
+from driver.backlog.watched_fields import WatchedTracker
 from driver.domain.results import Verdict
 from driver.limits.admission import GateClosedError, check_before_start, check_halt
 from driver.run_state.state_folder import prepare_state_dir
@@ -181,10 +181,10 @@ def _run_claimed(
     resources = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
     with backlog.claimed(resources):
         cycle.reader.forget()
-        watched = watched_fields(cycle.tracker)
+        watched = WatchedTracker(cycle.tracker)
         results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
     status.enter(TRACKER)
-    warning = changed_fields(watched, watched_fields(cycle.tracker))
+    warning = watched.warning()
     if warning:
         cycle.progress.say(warning)
     limits = cycle.settings.limits

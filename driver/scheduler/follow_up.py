@@ -25,6 +25,7 @@ from driver.backlog.publication_status import (
     status_of,
 )
 from driver.backlog.retry_policy import opened
+from driver.backlog.selection import name_of
 from driver.backlog.tracker import Edit
 from driver.domain.commit_message import item_name, task_of
 from driver.domain.item_fields import InvalidValueError, slug_of, text_of
@@ -37,6 +38,7 @@ from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler.backlog import Backlog, resource
 from driver.scheduler.context import Cycle, by_repository
+from driver.terminal.safe_text import safe_line
 from state_store.database.events import wave_stream
 from state_store.database.publications import DROPPED, MERGED
 from state_store.database.store import EventStore
@@ -116,7 +118,9 @@ def _published_elsewhere(cycle: Cycle, view: RemoteView, items: Iterable[Item]) 
         return
     target, tip = view.target(cycle.settings.ship.target or "")
     there = by_task(view.published_items(target, tip))
-    works = ((item, check_item(item)[0]) for item in items) if there else ()
+    named = {name for name, _ in there}  # a long backlog is not checked for a few names
+    mine = (i for i in items if named and safe_line(name_of(i)).strip() in named)
+    works = ((item, check_item(item)[0]) for item in mine)
     for item, work in works:
         if work is None:
             continue

@@ -33,7 +33,7 @@ def a_tracker(path: Path, open_items: int) -> Path:
             "createdAt": (datetime(2026, 1, 1) + timedelta(seconds=97 * n)).isoformat() + "Z",
             "prompt": "Round once, when the total is printed. " * 4,
             "ownsFiles": [f"src/f{n}.py", f"tests/test_f{n}.py"],
-            "testCmd": "python -m pytest -q",
+            "testCmd": f"python -m pytest -q tests/test_f{n}.py",
         }
         for n in range(ITEMS)
     ]
@@ -67,7 +67,7 @@ def in_turns(rounds: int, tracker: Path, works: dict[str, str]) -> dict[str, lis
     return runs
 
 
-@pytest.mark.parametrize("open_items", [1_000, 10_000])
+@pytest.mark.parametrize("open_items", [1_000, 10_000, 100_000])
 def test_intake(tmp_path: Path, open_items: int) -> None:
     tracker = a_tracker(tmp_path / "tracker.json", open_items)
     runs = in_turns(7, tracker, {"the program": "imports", "parsing": "parse", "first": "intake",
