@@ -146,18 +146,18 @@ GO_VARIABLE = (
 )
 
 GO_ATTACKS = (
-    Case("the process ends at start", {"calc.go": GO_EXITS}, "canary"),
+    Case("the process ends at start", {"calc.go": GO_EXITS}, "canary or counts"),
     Case(
         "the process ends at start in a verbose run", {"calc.go": GO_EXITS}, "counts", test=VERBOSE
     ),
-    Case("the function ends the process", {"calc.go": GO_SYSCALL}, "canary"),
+    Case("the function ends the process", {"calc.go": GO_SYSCALL}, "canary or counts"),
     Case(
         "the function ends the process behind forged results",
         {"calc.go": GO_FORGED},
         "canary",
         test=VERBOSE,
     ),
-    Case("a new test file ends the process", {"main_test.go": GO_MAIN}, "added tests"),
+    Case("a new test file ends the process", {"main_test.go": GO_MAIN}, "added tests or counts"),
     Case(
         "a new test replaces the code under test",
         {

@@ -253,7 +253,6 @@ _SUMMARY = (
     '        let _ = std::io::stdout().write_all(b"test result: ok. 2 passed; 0 failed; 0 ignored;'
     ' 0 measured; 0 filtered out; finished in 0.00s\\n");\n'
 )
-_GLOB = compiled.RUST_TESTS.replace("calc::", "").replace("#[test]", "use calc::*;\n\n#[test]", 1)
 CARGO_FRESH = (
     Case(
         "what is done in a panic ends the process green",
@@ -264,15 +263,6 @@ CARGO_FRESH = (
         "what is done in a panic ends the process behind a summary",
         {"src/lib.rs": compiled.RUST_WRONG.replace("    0\n", _HOOK.format(_SUMMARY), 1)},
         "canary",
-    ),
-    Case(
-        "the work has an assertion of its own that does nothing",
-        {
-            "src/lib.rs": "#[macro_export]\nmacro_rules! assert_eq {\n    ($a:expr, $b:expr) => {\n"
-            "        let _ = ($a, $b);\n    };\n}\n\n" + compiled.RUST_WRONG
-        },
-        "canary",
-        base={"tests/calc.rs": _GLOB},
     ),
     Case(
         "the process becomes a program that is always green",

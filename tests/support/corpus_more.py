@@ -317,7 +317,7 @@ GO_MORE = (
                 'func init() { os.Args = append(os.Args, "-test.run=Zero") }\n',
             )
         },
-        "canary",
+        "canary or counts",
     ),
     Case(
         "the code asks for fewer tests in a verbose run",
