@@ -72,6 +72,11 @@ REFUSALS = (
         "failed or undecided",
         "name tests that may stay red in `[verify] known_red`, or give the item a test of its own",
     ),
+    Refusal(
+        "packages could not be fetched",
+        "undecided",
+        "check the network, the proxy and the certificates of the test command (`[verify] env`)",
+    ),
     Refusal("a regression", "failed", f"{_AGENT}; {_TEST}"),
     Refusal("test failed with exit", "failed", _TEST),
     Refusal("the test timed out", "failed", "raise `[verify] timeout_s` if the test is only slow"),

@@ -4,13 +4,14 @@ Most return findings, of which `driver.policy.findings` makes a verdict."""
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from driver.domain.findings import Finding, FindingKind
 from driver.domain.results import Change, RunKind, TestRun, Verdict
 from driver.policy.count_rules import judge_counts
-from driver.policy.judgement import LEFT_RUNNING, NO_ANSWER, Judgement, of_test
+from driver.policy.judgement import LEFT_RUNNING, NO_ANSWER, Judgement, named, of_test
 from driver.policy.known_red import names_change, red_before, sentence
 from driver.runners.canary import CanaryVerdict
 from driver.runners.result import Counts
@@ -18,6 +19,14 @@ from driver.runners.result import Counts
 REQUIRE = "require"
 GREEN_BASE = "green"  # the value in an item whose test is green on the base already
 ALLOW = "allow"
+# Words of pip, uv, tox, npm, go, cargo and git about packages that they could not get.
+_NOT_FETCHED = re.compile(
+    r"failed to (?:fetch|download)|could not (?:fetch|install deps|find a version|resolve host)"
+    r"|no matching distribution found|certificate verify failed|invalid peer certificate"
+    r"|temporary failure in name resolution|npm err(?:or|!) (?:network|code E(?:NOTFOUND|AI_AGAIN))"
+    r"|dial tcp: lookup|spurious network error",
+    re.IGNORECASE,
+)
 # The names of the checks.
 RED_FIRST = "red first"
 CANARY = "canary"
@@ -26,7 +35,8 @@ CANARY = "canary"
 def of_proof(proof: TestRun, baseline: TestRun | None, changes: Sequence[Change] = ()) -> Judgement:
     """The verdict of a proof. A red proof is called a regression if the base is green. Traces that
     the test leaves on the base as well are no fault of the work, and neither are tests that are red
-    there as well, if nothing in the output names a changed file."""
+    there as well, if nothing in the output names a changed file, nor packages that cannot be
+    fetched there either."""
     judgement = of_test(proof)
     if proof.kind is RunKind.RED and proof.exit_code == 0 and baseline is not None:
         left = LEFT_RUNNING in proof.reason
@@ -35,18 +45,34 @@ def of_proof(proof: TestRun, baseline: TestRun | None, changes: Sequence[Change]
             remedy = ends if left else "let the test write to files that git does not track"
             why = f"{proof.reason}; its test does so on the base as well: {remedy}"
             return Judgement(Verdict.UNDECIDED, why, waits=True)
-    if judgement.verdict is not Verdict.FAILED:
+    if judgement.verdict is not Verdict.FAILED or baseline is None:
         return judgement
+    return _of_red(judgement, proof, baseline, changes)
+
+
+def _of_red(
+    judgement: Judgement, proof: TestRun, baseline: TestRun, changes: Sequence[Change]
+) -> Judgement:
+    """The verdict of a red proof beside its baseline."""
+    if _fetched_nothing(proof) and _fetched_nothing(baseline):
+        why = f"{judgement.reason}; no test ran, as on the base: packages could not be fetched"
+        return Judgement(Verdict.UNDECIDED, f"{why}: check the network of the test command")
     same, new = red_before(proof, baseline)
     if same and not new and not names_change(proof, changes):
-        why = f"{judgement.reason}; {sentence(same, new)}"
+        [tests] = named("red on the base as well: ", same)
         remedy = "name these tests in [verify] known_red, or give the item a test of its own"
-        return Judgement(Verdict.UNDECIDED, f"{why}: {remedy}", waits=True)
+        why = f"{judgement.reason}; {tests}: {remedy}"
+        return Judgement(Verdict.UNDECIDED, why, waits=True)
     if same:
         return replace(judgement, reason=f"{judgement.reason}; {sentence(same, new)}")
     if not passes(baseline):
         return judgement
     return replace(judgement, reason=f"{judgement.reason}; it is green on the base: a regression")
+
+
+def _fetched_nothing(run: TestRun) -> bool:
+    """True for a red run that ended before any test, because packages could not be fetched."""
+    return not run.green and run.counts is None and bool(_NOT_FETCHED.search(run.output))
 
 
 def passes(run: TestRun | None) -> bool:

@@ -347,3 +347,26 @@ def test_a_red_test_that_was_green_on_the_base_is_held_against_the_item() -> Non
     judgement = of_proof(red(*OTHERS), red(OTHERS[0]))
     assert judgement.verdict is Verdict.FAILED
     assert f"red only now: {OTHERS[1]}" in judgement.reason
+
+
+NO_NETWORK = "error: Failed to fetch: https://pypi.org/simple/pytest/\npy311: FAIL code 2\n"
+
+
+@pytest.mark.parametrize(
+    ("now", "base", "verdict"),
+    [
+        (NO_NETWORK, NO_NETWORK, Verdict.UNDECIDED),
+        (NO_NETWORK, "", Verdict.FAILED),  # perhaps a requirement that the item added
+        ("", NO_NETWORK, Verdict.FAILED),
+        ("npm error network", "npm error network", Verdict.UNDECIDED),
+        ("could not add", "could not add", Verdict.FAILED),
+    ],
+)
+def test_a_test_that_cannot_get_its_packages_on_the_base_either_charges_nobody(
+    now: str, base: str, verdict: Verdict
+) -> None:
+    before, after = (replace(red(), counts=None, output=said) for said in (base, now))
+    judgement = of_proof(after, before)
+    assert (judgement.verdict, judgement.waits) == (verdict, False)
+    counted = replace(after, counts=red().counts)
+    assert of_proof(counted, before).verdict is Verdict.FAILED
