@@ -88,7 +88,7 @@ def plan_canary(  # noqa: PLR0913 - the facts of a plan, which callers give by n
     """
     given = command if isinstance(command, str) else tuple(command)
     settings = texts or {}
-    call = call_of(given, workdir, settings)
+    call = call_of(given, workdir, lambda path: settings.get(path, ""))
     runner = RUNNERS.get(runner_of(call.words)) if call else None
     if call is None or runner is None or runner.plan is None:
         return NotApplicable(UNKNOWN_RUNNER)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from driver.runners import cargo, go, hosted, node, pytest, tap, unittest
 from driver.runners.runner import Call, Runner
-from driver.test_command.build_scripts import PACKAGE, lines_run, packaged, script_text
+from driver.test_command.build_scripts import PACKAGE, Read, lines_run, packaged, script_text
 from driver.test_command.invocations import Command, program_name, programs, without_starter
 from driver.test_command.shell_lexer import split
 from driver.test_command.shell_parser import Simple, parse
@@ -82,15 +82,15 @@ def call_in(command: Command, words: tuple[str, ...], workdir: str = "") -> Call
     return Call(command, words, "" if folder == "." else folder, ends and not redirected)
 
 
-def npm_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
+def npm_call(command: Command, workdir: str, read: Read) -> Call | None:
     """The runner's call in a script of package.json, if the command runs this script and it is one
     plain command. More arguments reach it as far as each package manager passes them on."""
     given = [words for words in programs(command) if packaged(words)]
     if len(given) != 1 or (script := packaged(given[0])) is None:
         return None
     outer = call_in(command, given[0], workdir)
-    line = script_text(texts.get(posixpath.join(outer.folder, PACKAGE), ""), script)
-    inner = (find_call(line, outer.folder) or npm_call(line, outer.folder, texts)) if line else None
+    line = script_text(read(posixpath.join(outer.folder, PACKAGE)), script)
+    inner = (find_call(line, outer.folder) or npm_call(line, outer.folder, read)) if line else None
     if inner is None:
         return None
     needs_dashes = given[0][0].startswith("npm") and "--" not in given[0]
@@ -103,20 +103,21 @@ def npm_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call |
     return Call(extended, inner.words, inner.folder, extendable=True)
 
 
-def make_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
+def make_call(command: Command, workdir: str, read: Read) -> Call | None:
     """The only runner's call in the lines that make runs, or package scripts. It cannot be
     extended."""
-    lines = lines_run(command, workdir, lambda path: texts.get(path, ""))
+    lines = lines_run(command, workdir, read)
     found = [call for line, folder in lines if (call := find_call(line, folder))]
     if len(found) != 1:
         return None
     return Call(command, found[0].words, found[0].folder, extendable=False)
 
 
-def call_of(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
-    """The only runner's call in a command, also behind a package script or a makefile."""
-    found = find_call(command, workdir) or npm_call(command, workdir, texts)
-    return found or make_call(command, workdir, texts)
+def call_of(command: Command, workdir: str, read: Read) -> Call | None:
+    """The only runner's call in a command, also behind a package script or a makefile. `read`
+    returns the text of a path, "" for none."""
+    found = find_call(command, workdir) or npm_call(command, workdir, read)
+    return found or make_call(command, workdir, read)
 
 
 def emptied(path: str, text: str) -> str | None:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from driver.test_command.invocations import Command, program_name, programs, without_starter
 from driver.test_command.shell_parser import Simple
@@ -180,12 +181,18 @@ def _rules(text: str) -> dict[str, tuple[list[str], list[str]]]:
     return rules
 
 
+def _scripts(text: str) -> dict[str, Any]:
+    """The scripts in the text of a package.json."""
+    try:
+        found = json.loads(text)["scripts"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def script_text(text: str, script: Script) -> str:
     """The line that a package's script is, with its arguments; "" for none."""
-    try:
-        line = json.loads(text)["scripts"][script.name]
-    except (ValueError, KeyError, TypeError):
-        return ""
+    line = _scripts(text).get(script.name)
     more = map(shlex.quote, script.arguments)
     return " ".join((line, *more)) if isinstance(line, str) else ""
 
@@ -193,12 +200,9 @@ def script_text(text: str, script: Script) -> str:
 def script_lines(text: str, names: Sequence[str]) -> Iterator[str]:
     """The lines of package scripts, with their `pre` and `post` scripts and the scripts that they
     run."""
-    try:
-        scripts = json.loads(text)["scripts"]
-    except (ValueError, KeyError, TypeError):
-        return
+    scripts = _scripts(text)
     waiting, done = [*names], set[str]()
-    while waiting and isinstance(scripts, dict) and len(done) < _MAX_STEPS:
+    while waiting and len(done) < _MAX_STEPS:
         name = waiting.pop()
         for each in {f"pre{name}", name, f"post{name}"} - done:
             done.add(each)

@@ -114,7 +114,8 @@ def _selection(work: ProvenWork, paths: Sequence[str]) -> Selection | None:
     context, folder = work.item.context, work.item.work_dir
     builds = (in_folder(folder, name) for name in (PACKAGE, *MAKEFILES))
     texts = {path: context.text(path) for path in builds}
-    call = call_of(work.item.spec.test_command, "" if folder == "." else folder, texts)
+    within = "" if folder == "." else folder
+    call = call_of(work.item.spec.test_command, within, lambda path: texts.get(path, ""))
     runner = RUNNERS.get(runner_of(call.words)) if call else None
     if call is None or runner is None or runner.leaves_out is None:
         return None

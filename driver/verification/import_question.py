@@ -83,7 +83,7 @@ def asked_by(
     folder = "" if work_dir == "." else work_dir
     texts = _Texts(paths, text)
     call = find_call(command, folder)
-    by_build = call is None and make_call(command, folder, texts)
+    by_build = call is None and make_call(command, folder, lambda path: texts.get(path, ""))
     call = call or by_build or None
     question = question_of(call, paths, texts) if call else None
     if call is None or question is None:

@@ -14,7 +14,7 @@ import re
 import selectors
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -112,7 +112,7 @@ class Reports:
         words = command.split() if isinstance(command, str) else command
         own = [" ".join(words), self.environment.get(report.variable, "")]
         own += map(self._text, report.configs)
-        call = None if report.variable else call_of(command, "", _FilesOf(self._text))
+        call = None if report.variable else call_of(command, "", self._text)
         own += [" ".join(call.words)] if call else []
         if any(re.search(report.rival, text) for text in own):
             return False
@@ -135,7 +135,7 @@ class Reports:
         if "$" in str(self._place):  # the runner would replace it
             return
         if not report.variable:
-            call = call_of(self.command, "", _FilesOf(self._text))
+            call = call_of(self.command, "", self._text)
             more = call.with_more(*report.options.format(path=path).split()) if call else None
             if more is not None:
                 self._pipes[name], self.command = _Pipe(path), more
@@ -157,22 +157,6 @@ class Reports:
             for path in _written(self._folder, runner.report_files)
             if path.stat().st_mtime_ns >= self._begun
         ]
-
-
-class _FilesOf(Mapping[str, str]):
-    """The texts of files of the project, read on demand."""
-
-    def __init__(self, read: Callable[[str], str]) -> None:
-        self._read = read
-
-    def __getitem__(self, name: str) -> str:
-        return self._read(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 class _Pipe:
