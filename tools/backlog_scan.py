@@ -14,6 +14,7 @@ from state_store.documents.errors import InputError
 from state_store.documents.files import MissingFileError, read_text
 from state_store.documents.item_status import TODO
 from state_store.tracker.file import read_tracker_file
+from tools.ledger.rows import cells_of
 
 Item = Mapping[str, Any]
 # (position of the later item, position of the earlier item, shared path) for each overlap.
@@ -74,8 +75,7 @@ def ledger_stats(ledger: Path | None) -> dict[str, Any]:
         return {"data": UNAVAILABLE, "reason": str(error)}
     except InputError as error:
         return {"data": UNAVAILABLE, "error": str(error)}
-    cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
-    rows = [row for row in cells if len(row) > _VERDICT and row[0][:1].isdigit()]
+    rows = [row for row in map(cells_of, lines) if len(row) > _VERDICT and row[0][:1].isdigit()]
     failed = sum(row[_VERDICT] == "FAILED" for row in rows)
     repairs = sum(row[_PHASE : _PHASE + 1] == ["repair"] for row in rows)
     return {

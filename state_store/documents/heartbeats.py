@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,12 +41,8 @@ def path_of(state_dir: Path, name: str) -> Path:
 
 def heartbeat_time(path: Path) -> float:
     """The time in a heartbeat. Raises ValueError with the reason if there is none."""
-    try:
+    with _reasons(path):
         lines = read_text(path, _MAX_BYTES).strip().splitlines()
-    except MissingFileError as error:
-        raise ValueError(f"{path} is missing") from error
-    except InputError as error:
-        raise ValueError(f"{path} is unreadable: {error}") from error
     if not lines:
         raise ValueError(f"{path} is empty")
     try:
@@ -59,12 +56,8 @@ def heartbeat_time(path: Path) -> float:
 
 def status_time(path: Path) -> float:
     """The time in an orchestrator-status.json. Raises ValueError with the reason."""
-    try:
+    with _reasons(path):
         found = read_json(path)
-    except MissingFileError as error:
-        raise ValueError(f"{path} is missing") from error
-    except InputError as error:
-        raise ValueError(f"{path} is unreadable: {error}") from error
     stamp = found.get("updated_at") if isinstance(found, dict) else None
     try:
         at = datetime.fromisoformat(stamp if isinstance(stamp, str) else "")
@@ -75,26 +68,34 @@ def status_time(path: Path) -> float:
 
 def heartbeat_staleness(path: Path, threshold_s: float) -> Staleness:
     """The staleness of a heartbeat. It is stale, with age 0, if it has no time."""
-    try:
-        return staleness(heartbeat_time(path), threshold_s)
-    except ValueError as fault:
-        return True, 0, str(fault)
+    return _staleness(heartbeat_time, path, threshold_s)
 
 
 def status_staleness(path: Path, threshold_s: float) -> Staleness:
     """The staleness of an orchestrator-status.json, like `heartbeat_staleness`."""
+    return _staleness(status_time, path, threshold_s)
+
+
+def _staleness(time_in: Callable[[Path], float], path: Path, threshold_s: float) -> Staleness:
+    """The staleness of a file's time: stale from `threshold_s` on, and far in the future."""
     try:
-        return staleness(status_time(path), threshold_s)
+        age = time.time() - time_in(path)
     except ValueError as fault:
         return True, 0, str(fault)
-
-
-def staleness(at: float, threshold_s: float) -> Staleness:
-    """The staleness of a time: stale from `threshold_s` on, and far in the future."""
-    age = time.time() - at
     if age < -MAX_AHEAD_S:
         return True, 0, f"its time is {-age:.0f} seconds ahead of the clock"
     shown = max(0, int(age))
     if age >= threshold_s:
         return True, shown, f"{shown} seconds old; stale from {threshold_s:g} seconds on"
     return False, shown, None
+
+
+@contextmanager
+def _reasons(path: Path) -> Iterator[None]:
+    """Give an error of reading `path` as the reason in a ValueError."""
+    try:
+        yield
+    except MissingFileError as error:
+        raise ValueError(f"{path} is missing") from error
+    except InputError as error:
+        raise ValueError(f"{path} is unreadable: {error}") from error

@@ -87,7 +87,7 @@ def rows_in(path: Path) -> list[Row]:
     for number, line in enumerate(lines, 1):
         if is_row(line):
             try:
-                found.append(_row(_cells(line)))
+                found.append(_row(cells_of(line)))
             except (ValueError, IndexError) as error:
                 raise InputError(f"{path} line {number} is no row of a ledger{_REMEDY}") from error
     return found
@@ -141,7 +141,7 @@ def is_row(line: str) -> bool:
     without a time: its tokens would not count, so it is read as a row, and refused."""
     if not line.lstrip().startswith("|"):
         return False
-    first, *others = _cells(line)
+    first, *others = cells_of(line)
     seen = "".join(others) if first in NONE else first
     return any(letter.isdigit() for letter in seen)
 
@@ -152,7 +152,7 @@ def time_of(stamp: str) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _cells(line: str) -> list[str]:
+def cells_of(line: str) -> list[str]:
     """The cells of a table line, also empty ones at its ends."""
     inner = line.strip().removeprefix("|").removesuffix("|")
     return [cell.strip() for cell in inner.split("|")]
@@ -238,15 +238,15 @@ def _sums_of(rows: Sequence[Row]) -> dict[str, int]:
 def as_text(sums: dict[str, Any]) -> str:
     """The result of `summed` as lines for people."""
 
-    def told(one: dict[str, int]) -> str:
+    def described(one: dict[str, int]) -> str:
         entries = "1 entry" if one["entries"] == 1 else f"{one['entries']} entries"
         entered, left = one["tokens_in"], one["tokens_out"]
         return f"{entries}, {entered + left} tokens ({entered} in, {left} out), {one['duration']} s"
 
-    lines = [f"Total: {told(sums['totals'])}, {sums['unmetered']} unmetered"]
+    lines = [f"Total: {described(sums['totals'])}, {sums['unmetered']} unmetered"]
     lines += ["", "Wave and phase:"]
-    lines += [f"  {name}: {told(one)}" for name, one in sums["by_wave_phase"].items()]
+    lines += [f"  {name}: {described(one)}" for name, one in sums["by_wave_phase"].items()]
     for kind in reversed(KINDS):
         lines += ["", f"{kind.capitalize()}:"]
-        lines += [f"  {name}: {told(one)}" for name, one in sums[f"by_{kind}"].items()]
+        lines += [f"  {name}: {described(one)}" for name, one in sums[f"by_{kind}"].items()]
     return "\n".join(lines)
