@@ -5,6 +5,7 @@ made after the work was done."""
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +32,8 @@ NONCE_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class _Call:
+    """A call of the reviewer."""
+
     answer: ReviewerAnswer
     result: WorkerResult
     duration_s: float
@@ -60,20 +63,11 @@ def review(item: ItemRun, work: Attempt, more: str = "") -> Review:
     if size > limit:
         return _with(found, too_long(size, limit))
     try:
-        first = _asked(item, reviewer, shown, tree)
+        calls, answer = _asked(item, reviewer, shown, tree)
     except BackendClosedError as closed:
         if reviewer.gates is item.wave.gates:
             raise
         return _with(found, undecided(str(closed)))
-    calls, answer = [first], first.answer
-    if answer.misshapen:
-        item.say(f"review {shown.number}: {answer.reason}; asking once more")
-        try:
-            calls.append(_asked(item, reviewer, shown, tree, answer.misshapen))
-            answer = calls[-1].answer
-        except (GateClosedError, InterruptedWaveError) as stopped:
-            # Not raised, or the usage of the first call would be lost.
-            answer = undecided(f"{answer.reason}; not asked again: {stopped}")
     last = calls[-1]
     return replace(
         _with(found, answer),
@@ -86,9 +80,26 @@ def review(item: ItemRun, work: Attempt, more: str = "") -> Review:
 
 
 def _asked(
+    item: ItemRun, reviewer: AssignedBackend, shown: UnderReview, tree: str
+) -> tuple[Sequence[_Call], ReviewerAnswer]:
+    """The calls of a review, and its answer. The second call follows an answer that does not fit
+    the schema."""
+    first = _called(item, reviewer, shown, tree)
+    if not first.answer.misshapen:
+        return [first], first.answer
+    item.say(f"review {shown.number}: {first.answer.reason}; asking once more")
+    try:
+        second = _called(item, reviewer, shown, tree, first.answer.misshapen)
+    except (GateClosedError, InterruptedWaveError) as stopped:
+        # Not raised, or the usage of the first call would be lost.
+        return [first], undecided(f"{first.answer.reason}; not asked again: {stopped}")
+    return [first, second], second.answer
+
+
+def _called(
     item: ItemRun, reviewer: AssignedBackend, shown: UnderReview, tree: str, problem: str = ""
 ) -> _Call:
-    """A call of the reviewer. `problem` is the fault of its answer to the call before."""
+    """Call the reviewer. `problem` is the fault of its answer to the call before."""
     nonce = secrets.token_hex(NONCE_BYTES)
     prompt = review_prompt(item.spec, shown, nonce, problem)
     request = review_request(item, reviewer, shown.number, tree, prompt, nonce)

@@ -6,7 +6,7 @@ Reads the tracker and checks that repositories and work folders exist; creates n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -76,15 +76,12 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     waiting = (one for one in selection.skipped if one.reason != INVALID_COMMAND)
     skipped = (*broken, *apart.values(), *waiting, *others)
     if broken and not selection.selected and not apart:
-        raise AllBrokenError(_told(broken), replace(selection, skipped=skipped))
+        shown = broken[:MAX_PROBLEMS_SHOWN]
+        problems = [f"item {item.id or '(no id)'}: {item.detail}" for item in shown]
+        if more := len(broken) - len(shown):
+            problems.append(f"and {more} more problems")
+        raise AllBrokenError(problems, replace(selection, skipped=skipped))
     return replace(selection, skipped=skipped)
-
-
-def _told(broken: Sequence[Skipped]) -> list[str]:
-    left_out = len(broken) - MAX_PROBLEMS_SHOWN
-    shown = broken[:MAX_PROBLEMS_SHOWN]
-    lines = [f"item {item.id or '(no id)'}: {item.detail}" for item in shown]
-    return [*lines, f"and {left_out} more problems"] if left_out > 0 else lines
 
 
 def _check_names(cycle: Cycle, index: TrackerIndex) -> None:

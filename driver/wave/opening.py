@@ -80,7 +80,6 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             api = _open_store(request, state_dir, cleanup)
             log = _open_log(request, plan, wave_id, api, cleanup)
             spending = cleanup.enter_context(_spending(request, wave_id, api, gates, plan, drivers))
-            spending.check_ceiling = request.options.check_ceiling
             mark, key, ours = run_mark(run_dir, wave_id), new_key(), _own_paths(request)
             opener = RepositoryOpener(plan.items, plan.settings, side, mark, key, ours, plan.target)
             contexts = opener.open(cleanup)
@@ -196,6 +195,7 @@ def _open_store(request: WaveRequest, state_dir: Path, cleanup: contextlib.ExitS
     return api
 
 
+@contextlib.contextmanager
 def _spending(
     request: WaveRequest,
     wave_id: str,
@@ -203,7 +203,7 @@ def _spending(
     gates: Admission,
     plan: Plan,
     drivers: Sequence[AgentDriver],
-) -> contextlib.AbstractContextManager[Spending]:
+) -> Iterator[Spending]:
     """The wave's ledger. Without a state folder nothing is stored and no ceiling is checked."""
     settings = plan.settings
     phases = [phase for planned in plan.items for phase in planned.pipeline.phases]
@@ -211,7 +211,9 @@ def _spending(
     own = [phase.timeout_s for phase in phases if phase.timeout_s]
     longest_s = max([*own, *(backend.timeout_s for backend in backends)])
     kept = api if request.state_dir else None
-    return spending_of(kept, wave_id, gates, settings, drivers, longest_s)
+    with spending_of(kept, wave_id, gates, settings, drivers, longest_s) as spending:
+        spending.check_ceiling = request.options.check_ceiling
+        yield spending
 
 
 def _open_log(
