@@ -1,5 +1,5 @@
-"""Whole waves with jest, vitest, mocha and tape: code that makes them lie is caught by the planted
-test, and honest projects redden with it."""
+"""Whole waves with jest, vitest, mocha and tape: code that makes them lie is caught by the canary,
+and honest projects redden with it."""
 
 from __future__ import annotations
 
@@ -62,10 +62,6 @@ NO_RESULT = (
     'const { Test } = { Test: require.main.require("tape/lib/test") };\n'
     "const say = Test.prototype._assert;\n"
     "Test.prototype._assert = function (ok, about) { say.call(this, true, about); };\n"
-)
-VITEST_EMPTIED = (
-    'import * as chai from "chai";\nchai.Assertion.prototype.assert = () => {};\n'
-    "export const sum = (a: number, b: number) => 0;\n"
 )
 RIGHT = "export const sum = (a: number, b: number): number => a + b;\n"
 
