@@ -68,8 +68,8 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
         answer["spent"] = _amount(spent)
         exceeded = ceiling is not None and spent >= ceiling
         state = f"{'' if exceeded else 'not '}reached: {spent} of {ceiling} tokens spent{counted}"
-        is_told = exceeded or (ceiling is not None and counted)
-        reason = f"{period} cost ceiling {state}" if is_told else None
+        has_reason = exceeded or (ceiling is not None and counted)
+        reason = f"{period} cost ceiling {state}" if has_reason else None
         answer |= {"exceeded": exceeded, "tripped": False, "reason": reason}
         if reason and exceeded and trip:
             if not halt.is_halted(folder):  # keep the first reason for a halt

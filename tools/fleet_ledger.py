@@ -167,9 +167,9 @@ def summary(output_format: str = "text", state_dir: str | Path | None = None) ->
     from tools.ledger.rows import all_rows, as_text, summed
 
     found = summed(all_rows(_folder(state_dir)))
-    told = json.dumps(found) if output_format == "json" else as_text(found)
-    print(told)
-    return told
+    text = json.dumps(found) if output_format == "json" else as_text(found)
+    print(text)
+    return text
 
 
 def harvest(root: str | Path | None = None, state_dir: str | Path | None = None) -> int:

@@ -118,18 +118,19 @@ def _run(asked: argparse.Namespace) -> int:
     answer: dict[str, Any]
     if asked.clear:
         answer = {"halted": False, "cleared": clear_halt(folder)}
-        told = "cleared" if answer["cleared"] else "not halted"
+        line = "cleared" if answer["cleared"] else "not halted"
     else:
         if asked.action == "set":
             halt(" ".join(asked.reason), folder)
         info = get_halt_info(folder)
         answer = {"halted": info is not None, **(info or {})}
-        told = f"HALTED: {_printable(answer['reason'])}" if answer["halted"] else "not halted"
-    show({**answer, "file": str(folder / HALT_FILE)}, [told], as_json=asked.json)
+        line = f"HALTED: {_printable(answer['reason'])}" if answer["halted"] else "not halted"
+    show({**answer, "file": str(folder / HALT_FILE)}, [line], as_json=asked.json)
     return HALTED if asked.status and answer["halted"] else ExitCode.DONE
 
 
 def _printable(reason: str) -> str:
+    """The reason on one line and in ASCII, because a terminal's encoding may lack its letters."""
     from driver.terminal.safe_text import safe_line
 
     return safe_line(reason).encode("ascii", "backslashreplace").decode("ascii")

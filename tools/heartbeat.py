@@ -72,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="heartbeat.py", description="Write heartbeats, or see who is alive.")
     actions = parser.add_subparsers(dest="action")
     beating = actions.add_parser("beat", help="write a heartbeat")
-    beating.add_argument("name", metavar="NAME", help="whose heartbeat it is")
+    beating.add_argument("name", metavar="NAME", help="the name of the heartbeat")
     beating.add_argument("status", metavar="STATUS", nargs="?", help="a word about the work")
     beating.add_argument("--brain", action="store_true", help="in ~/.claude/.heartbeats")
     checking = actions.add_parser("check", help="print the age of each, exit 1 if one is stale")

@@ -70,8 +70,7 @@ def _looks(top: Path, folder: Path) -> Iterator[tuple[str, bool, str]]:
     written = parse_state_md_phase(folder / "STATE.md") or parse_state_md_phase(top / "STATE.md")
     phase = parse_orchestrator_status_phase(folder / "orchestrator-status.json")
     drift = " [WARN: drift detected]" if written and phase and written != phase else ""
-    told = f"STATE.md={written or 'none'} status.json={phase or 'none'}{drift}"
-    yield "phase_drift", True, told
+    yield "phase_drift", True, f"STATE.md={written or 'none'} status.json={phase or 'none'}{drift}"
     yield "signs_of_life", *_signs_of_life(folder)
     yield "tracker", *_tracker(folder / "tracker.json")
     importable, why_not = can_import_secret_scan()
@@ -82,8 +81,9 @@ def load_config(root_dir: str | Path | None = None) -> dict[str, Any]:
     """`aesop.config.json` of a project; {} if there is none. Raises InputError."""
     from state_store.documents.errors import InputError
     from state_store.documents.files import MissingFileError, read_json
+    from tools.settings.sources import SOURCE_FILE
 
-    path = Path(root_dir or ".") / "aesop.config.json"
+    path = Path(root_dir or ".") / SOURCE_FILE
     try:
         found = read_json(path)
     except MissingFileError:
@@ -159,8 +159,6 @@ def is_working_tree_clean(root_dir: str | Path) -> tuple[bool, str | None]:
 
 def can_import_secret_scan() -> tuple[bool, str | None]:
     """(True, None) if the secret scan can be imported, else (False, reason)."""
-    from importlib import import_module
-
     try:
         import_module("tools.secret_scan")
     except Exception as error:  # noqa: BLE001 - whatever a broken module raises
@@ -251,22 +249,23 @@ def _advise(args: argparse.Namespace) -> int:
 
 
 def _signs_of_life(folder: Path) -> tuple[bool, str]:
-    """Fails for a stale sign of life. Nobody has to give one: without it, nobody drives."""
+    """False and the ages of all signs if one is stale. A missing sign is none: no program has to
+    give one."""
     from state_store.documents.heartbeats import heartbeat_staleness, status_staleness
 
     signs = (
         ("heartbeat", folder / ".watchdog-heartbeat", heartbeat_staleness, HEARTBEAT_S),
         ("status", folder / "orchestrator-status.json", status_staleness, STATUS_S),
     )
-    stale, told = False, []
-    for name, path, look, threshold_s in signs:
+    any_stale, lines = False, []
+    for name, path, staleness_of, threshold_s in signs:
         if not path.exists():
-            told.append(f"no {name}")
+            lines.append(f"no {name}")
             continue
-        is_stale, age, why = look(path, threshold_s)
-        stale = stale or is_stale
-        told.append(f"{name}: {why or f'{age} seconds old'}")
-    return not stale, ", ".join(told)
+        is_stale, age, why = staleness_of(path, threshold_s)
+        any_stale = any_stale or is_stale
+        lines.append(f"{name}: {why or f'{age} seconds old'}")
+    return not any_stale, ", ".join(lines)
 
 
 def _tracker(path: Path) -> tuple[bool, str]:

@@ -140,8 +140,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="wave_templates.py", description="Manifests to begin with.")
     actions = parser.add_subparsers(dest="action", required=True)
     check = actions.add_parser("validate", help="check the presets, or one, or a manifest")
-    told = f"{', '.join(preset_names())}, {ALL} (the default), or a JSON file"
-    check.add_argument("--template", metavar="NAME", default=ALL, help=told)
+    names = f"{', '.join(preset_names())}, {ALL} (the default), or a JSON file"
+    check.add_argument("--template", metavar="NAME", default=ALL, help=names)
     check.add_shared("--json")
     make = actions.add_parser("instantiate", help="print the manifest of a preset")
     make.add_argument("preset", metavar="PRESET", help=", ".join(preset_names()))
@@ -188,8 +188,8 @@ def _report(found: Mapping[str, list[str]], *, as_json: bool) -> tuple[bool, lis
 
     valid = not any(found.values())
     if as_json:
-        told = {name: {"valid": not wrong, "errors": wrong} for name, wrong in found.items()}
-        print(json.dumps({"ok": valid, "templates": told}))
+        templates = {name: {"valid": not wrong, "errors": wrong} for name, wrong in found.items()}
+        print(json.dumps({"ok": valid, "templates": templates}))
     else:
         for name, wrong in found.items():
             print("\u2717" if wrong else "\u2713", safe_line(name), file=sys.stderr)

@@ -37,16 +37,16 @@ def validate_item(item: Item) -> tuple[str, ...]:
     missing_or_empty_prompt, missing_or_empty_testCmd, missing_id, and invalid_<key> for any other
     key that the manifest refuses.
     """
-    return _told(item, item_problems(item))
+    return _described(item, item_problems(item))
 
 
 def quick_problems(item: Item) -> tuple[str, ...]:
     """`validate_item` without a parser's view of the test command, which is slow."""
     found = shape_problems(item)
-    return _told(item, found) if found or item.get("id") is None else ()
+    return _described(item, found) if found or item.get("id") is None else ()
 
 
-def _told(item: Item, found: Sequence[ItemProblem]) -> tuple[str, ...]:
+def _described(item: Item, found: Sequence[ItemProblem]) -> tuple[str, ...]:
     problems = tuple(f"{problem.reason}: {problem.text}" for problem in found)
     if item.get("id") is None:
         return *problems, "missing_id: an item needs an id for its status to be written back"

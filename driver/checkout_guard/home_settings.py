@@ -69,7 +69,7 @@ class HomeSettings:
         self._made = 0
         self._roots = tuple(_roots(environ, (*_CHECKERS, *_BUILDS)))
         self._paths = _paths(self._roots)
-        self._told = set[str]()
+        self._reported = set[str]()
         self._start = self.look()
         self._kept = {path: _content(path) for path in self._start}
 
@@ -83,11 +83,11 @@ class HomeSettings:
         now, start = self.look(), self._start
         return tuple(path for path in self._paths if now.get(path) != start.get(path))
 
-    def untold(self, changed: Iterable[str]) -> tuple[str, ...]:
+    def unreported(self, changed: Iterable[str]) -> tuple[str, ...]:
         """The `changed` settings that this did not return before."""
         with self._lock:
-            new = tuple(path for path in changed if path not in self._told)
-            self._told |= {*new}
+            new = tuple(path for path in changed if path not in self._reported)
+            self._reported |= {*new}
         return new
 
     @contextmanager

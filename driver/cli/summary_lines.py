@@ -140,8 +140,8 @@ def _shipment(repo: Json) -> Iterator[str]:
     branch, warning = repo.get("branch"), repo.get("warning")
     if not branch or not repo.get("sha"):
         return
-    told = ["pushed" if repo.get("pushed") else "", warning or ""]
-    state = "; ".join(filter(None, told)) or "in this repository only"
+    parts = ["pushed" if repo.get("pushed") else "", warning or ""]
+    state = "; ".join(filter(None, parts)) or "in this repository only"
     if repo.get("error"):
         state = "kept, not shipped"
     yield f"branch {branch}: {state}"

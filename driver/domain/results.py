@@ -338,7 +338,7 @@ class ItemOutcome:
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """What the evidence lacks for grade A; a green run together with other items is a rerun."""
+        """The gaps of the evidence. A green run together with other items is a rerun."""
         is_rerun = any(run.green for run in self.batch_runs)
         return tuple(one for one in self.evidence.lacks if not (is_rerun and one == NO_RERUN))
 

@@ -164,11 +164,11 @@ def _differences(shipped: ProvenCommit, now: TestRun, settings: Settings) -> Ite
         yield f"the test was {kind} (exit {code}), but now is {now.kind} (exit {now.exit_code})"
         yield from _cause(now, settings)
     if then and then.counts != now.counts:
-        yield f"the runner counted {_told(then.counts)}, but now {_told(now.counts)}"
+        yield f"the runner counted {_described(then.counts)}, but now {_described(now.counts)}"
 
 
 def _cause(now: TestRun, settings: Settings) -> Iterator[str]:
-    """What the test printed last, and what this configuration may lack."""
+    """The last line that the test printed, and the settings that this configuration may lack."""
     if last := next((line for line in reversed(now.output.splitlines()) if line.strip()), ""):
         yield f"the last line of its output: {last.strip()[:300]}"
     absent = [key for key in ("setup", "copy") if not getattr(settings.workspace, key)]
@@ -180,7 +180,7 @@ def _cause(now: TestRun, settings: Settings) -> Iterator[str]:
         )
 
 
-def _told(counts: Counts | Doubt | None) -> str:
+def _described(counts: Counts | Doubt | None) -> str:
     if isinstance(counts, Counts):
         tests = counted(counts.ran, "test")
         return f"{tests} of {counts.runner}, {counts.failed} failed, {counts.skipped} skipped"

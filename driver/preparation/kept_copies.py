@@ -157,6 +157,7 @@ class KeptCopy:
         self._copies.take_back(self)
 
     def _mended(self, path: str, now: Signature | None) -> bool:
+        """Undo the change of one path; False if its source has changed too."""
         whole, before = self.place / path, self.seen.get(path)
         if now and before and stat.S_ISDIR(now[0]) and stat.S_ISDIR(before[0]):
             whole.chmod(stat.S_IMODE(before[0]))
@@ -182,4 +183,5 @@ def seen_in(top: Path, names: Iterable[str]) -> dict[str, Signature]:
 
 
 def _is_folder(path: Path) -> bool:
+    """True for a folder, but not for a link to one, which is copied like a file."""
     return path.is_dir() and not path.is_symlink()

@@ -116,12 +116,12 @@ def judged(attempt: Attempt, receipt: PhaseReceipt, *, final: bool) -> Step:
 
 def _with_failure(attempt: Attempt) -> str:
     """The verdict for people, with the first failure of a red test and the file of its output."""
-    said, run = describe_verdict(attempt.verdict, attempt.reason), attempt.test
+    message, run = describe_verdict(attempt.verdict, attempt.reason), attempt.test
     if attempt.verdict is not Verdict.FAILED or run is None or run.kind is not RunKind.RED:
-        return said
+        return message
     shown = first_failure(run.output)
-    said = f"{said}: {shown}" if shown and shown not in said else said
-    return f"{said}; its output: {run.output_file}" if run.output_file else said
+    message = f"{message}: {shown}" if shown and shown not in message else message
+    return f"{message}; its output: {run.output_file}" if run.output_file else message
 
 
 def reviewed(review: Review, receipt: PhaseReceipt, outcome: ItemOutcome, *, final: bool) -> Step:

@@ -120,10 +120,10 @@ def read_jest_json(runner: str, text: str) -> Counts:
     if not isinstance(found, dict):
         found = {}
     names = (f"num{word}Tests" for word in ("Passed", "Failed", "Pending", "Todo"))
-    told = [number for name in names if type(number := found.get(name)) is int]
+    counts = [number for name in names if type(number := found.get(name)) is int]
     files = found.get("testResults")
-    if not isinstance(files, list) or len(told) < 4:
+    if not isinstance(files, list) or len(counts) < 4:
         raise ValueError("a report without its numbers")
-    passed, failed, pending, todo = told
+    passed, failed, pending, todo = counts
     failed = failed or sum(isinstance(one, dict) and one.get("status") == "failed" for one in files)
     return Counts(runner, passed + failed, failed, pending + todo, REPORTED)

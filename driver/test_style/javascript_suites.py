@@ -126,6 +126,7 @@ def _patterns(suite: Suite, configs: Sequence[str]) -> Iterator[str]:
 
 
 def _searches(pattern: str, path: str) -> bool:
+    """True if an argument of jest matches a path. An invalid pattern matches none."""
     try:
         return re.search(pattern.removeprefix("./"), path) is not None
     except re.error:

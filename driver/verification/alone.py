@@ -60,7 +60,7 @@ def settled(
     run = once(Alone.NO)
     if (now := wave.home.changed()) != before:  # settings of the home changed meanwhile
         run = once(Alone.NO)
-    if paths := wave.home.untold(now):
+    if paths := wave.home.unreported(now):
         wave.recorder.say(_SETTINGS.format(", ".join(paths)))
     room = needed(run, test)
     if room is Alone.NO or wave.gates.stop.is_set:

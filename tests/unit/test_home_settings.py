@@ -126,10 +126,10 @@ def test_programs_in_java_are_told_where_the_home_is(home: Path) -> None:
 
 def test_each_change_is_told_once(home: Path) -> None:
     found = settings(home)
-    assert found.untold(found.changed()) == ()
+    assert found.unreported(found.changed()) == ()
     (home / ".npmrc").unlink()
-    assert found.untold(found.changed()) == (f"{home}/.npmrc",)
-    assert found.untold(found.changed()) == ()
+    assert found.unreported(found.changed()) == (f"{home}/.npmrc",)
+    assert found.unreported(found.changed()) == ()
 
 
 @pytest.mark.parametrize("environ", [{}, {"HOME": ""}, {"HOME": "relative"}, {"HOME": "/nowhere"}])

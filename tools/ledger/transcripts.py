@@ -105,6 +105,7 @@ def _stamp(value: Any) -> str:
 
 
 def _printable(value: Any) -> str:
+    """The name of a model, as a cell of the ledger can hold it."""
     text = value if isinstance(value, str) else ""
     return "".join(c for c in text if c.isprintable() and c != "|").strip()
 
