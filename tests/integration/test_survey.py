@@ -46,10 +46,10 @@ def test_more_items_in_one_place_take_no_more_looks_at_it(tmp_path: Path) -> Non
     wrapper.chmod(0o755)
     env = environment(tmp_path)
     counts = []
-    for number in (1, 4):
+    for number in (1, 1, 4):  # the first run may be the only one that asks for git's version
         project.track(*(item(f"i{n}") for n in range(number)))
         done = project.schedule("--dry-run", env={**env, "PATH": f"{wrapper.parent}:{env['PATH']}"})
         assert len(done.report["items_selected"]) == number
         counts.append(len(log.read_text().split()))
         log.unlink()
-    assert counts[0] == counts[1]
+    assert counts[1] == counts[2]
