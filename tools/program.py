@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -9,13 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from state_store.documents.errors import CannotRunError, ExitCode, TidegateError
+from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
 
 if TYPE_CHECKING:
     import argparse
 
 T = TypeVar("T")
 READER_GONE = 1
+_NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 
 
 def program(
@@ -39,6 +41,10 @@ def exit_code(name: str, work: Callable[[], int]) -> int:
         except PermissionError as error:
             why = "may not be used by this user: allow it, or be its owner"
             raise CannotRunError(f"{error.filename} {why}") from error
+        except OSError as error:
+            if error.errno not in _NO_PATH:
+                raise
+            raise InputError(f"{error.filename} is no usable path: {error.strerror}") from error
     except TidegateError as error:
         sys.stderr.write(f"{name}: {error}\n")
         return error.exit_code

@@ -6,6 +6,7 @@ own agents by its time limits.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def sanitize_agent_id(agent_id: str, filename: str) -> str | None:
 
 def verify_path_containment(resolved_path: str | Path, base_dir: str | Path) -> bool:
     """True for a path in `base_dir`, after all links."""
-    return Path(resolved_path).resolve().is_relative_to(Path(base_dir).resolve())
+    return Path(os.path.realpath(resolved_path)).is_relative_to(os.path.realpath(base_dir))
 
 
 def get_transcripts_root() -> Path:

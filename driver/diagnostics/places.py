@@ -136,9 +136,9 @@ def check_state(places: Places) -> CheckResult:
         return failed_as("state", error)
     if problem := why_not_writable(state):
         return failed("state", problem, remedy)
-    if root is not None and state.is_relative_to(root.resolve()):
+    if root is not None and state.is_relative_to(Path(os.path.realpath(root))):
         return failed("state", f"{state} lies in {root}, where agents work", remedy)
-    if root is not None and root.resolve().is_relative_to(state):
+    if root is not None and Path(os.path.realpath(root)).is_relative_to(state):
         detail = f"agents work in {root}, inside of it"
         return warned("state", detail, "set [workspace] root to another folder")
     return passed("state", str(state) if state.exists() else f"{state}, not created yet")

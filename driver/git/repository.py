@@ -29,6 +29,7 @@ from driver.git.command import (
 )
 from driver.terminal.safe_text import counted
 from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.files import is_folder
 
 _NO_WORK_TREE = (b"must be run in a work tree", b"bare repository")
 _ELSEWHERE = "refs/heads/.invalid"  # in the HEAD of a repository that keeps its refs in a table
@@ -176,7 +177,7 @@ def _refusal(path: Path, argv: Sequence[str], stderr: bytes) -> Exception:
 def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
     """The top of the checkout that contains `path`, which may not exist yet; None outside any."""
     nearest = path.absolute()
-    while not nearest.is_dir():
+    while not is_folder(nearest):
         nearest = nearest.parent
     if not _may_be_in_repository(nearest):
         return None

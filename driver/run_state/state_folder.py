@@ -16,14 +16,14 @@ from state_store.documents.errors import CannotRunError, InputError, TidegateErr
 
 def check_state_dir(state_dir: Path, repo: Path | None) -> None:
     """Raise InputError for a folder that cannot be kept out of the repository's commits."""
-    if repo is not None and state_dir.resolve() == repo.resolve():
+    if repo is not None and Path(os.path.realpath(state_dir)) == Path(os.path.realpath(repo)):
         raise InputError(f"--state-dir {state_dir} is the repository itself: name a folder in it")
 
 
 def prepare_state_dir(state_dir: Path, environ: Mapping[str, str]) -> None:
     """Make the folder and hide it from `git status`. Raises CannotRunError when that cannot be."""
     _make(state_dir)
-    _hide(state_dir.resolve(), environ)
+    _hide(Path(os.path.realpath(state_dir)), environ)
 
 
 def _make(state_dir: Path) -> None:

@@ -5,6 +5,7 @@ Also builds a wave's request and its `git` argument.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -138,7 +139,7 @@ def place_of(item: Mapping[str, Any], repo: Path | None) -> str | None:
     it."""
     named = named_repo(item)
     folder = Path(named) if named else repo
-    return str(folder.resolve()) if folder else None
+    return os.path.realpath(folder) if folder else None
 
 
 def wave_request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:

@@ -25,11 +25,24 @@ _OFTEN_SET = ("sys.stdout", "sys.stderr", "sys.stdin", "sys.path", "sys.argv", "
 _MODULES = sys.stdlib_module_names | _RUNNERS
 _BY_SUFFIX: Mapping[str, str] = {
     ".js": r"""
-        require\(["'](?:node:)?(?:assert|assert/strict|test|module)["']\)
-        | from\ ["'](?:node:)?(?:assert|assert/strict|test|module)["']
+        (?:\brequire\(|\bimport\(|\bimport\ |\bfrom\ )["'](?:
+          (?:node:)?(?:assert|assert/strict|test|module) | @?(?:jest|vitest)(?:[/-][\w/-]+)?
+          | expect | (?:mocha|chai|tape|should|ava|tap)(?:/[\w/.-]+)?)["']
         | \b(?:JSON|Array|Object|Number|String|Math|Promise|RegExp|console)
           (?:\.prototype)?\.\w+\ *=(?!=)
         | process\.(?:reallyExit|binding)\b | ["'][\w/.]*\.(?:test|spec)\.[cm]?[jt]sx?["']
+        # The global functions of runners. A method of that name has a body.
+        | \b(?:globalThis|global|window)(?:\.|\?\.|\[["'`])(?:expect|it|test|describe|jest|vi
+          |specify|(?:before|after)(?:Each|All)?)\b
+        | \{[^{}]*\b(?:expect|it|test|describe)\b[^{}]*\}\ *=\ *(?:globalThis|global|window)\b
+        | \b(?:Object|Reflect)\.\w+\(\s*(?:globalThis|global|window)\b
+        | \bSymbol\.for\(["'`][^"'`\n]*(?i:jest|vitest|mocha|chai|expect) | \bcurrentlyRunningTest\b
+        | (?<![\w$.'"`\-])(?:before|after)(?:Each|All)\((?![^()]*\)\s*(?::[^{;\n]*)?\{)
+        | \bexpect\.(?:extend|getState|setState)\b | \basymmetricMatch\b | \bcurrentTest(?:Name)?\b
+        # The test that calls.
+        | \brequire\.main\??\.\w+ | \bmodule\.parent\??\.\w+ | \barguments\.callee\b
+        | \bprepareStackTrace\b | \bError\([^()]*\)\.stack\b
+        | \b(?:JEST_WORKER_ID|VITEST\w*|NODE_TEST_\w+|MOCHA_\w+)\b | \b__vitest_\w+
     """,
     ".go": r"""
         "testing" | -test\.\w+ | //go:linkname\ .* | \bos\.Args\ *= | \bsyscall\.(?:Exec|Exit)\b
@@ -40,6 +53,11 @@ _BY_SUFFIX: Mapping[str, str] = {
         | link_section | no_mangle | "[\w/.]*tests/[\w/.]*\.rs"
     """,
 }
+# A global function of a JavaScript runner is set to another, or asked for.
+_GLOBAL_OF_TESTS = re.compile(
+    r"(?:(?:^|[;{}])\s*(?=\w+\s*=(?![=>]))|\btypeof )(?P<name>expect|it|test|describe)\b", re.M
+)
+_DECLARED = r"\b(?:let|var|const|function|import)\b[^;=]*\b{}\b|[(,]\s*{}\s*[,)]"
 _BY_SUFFIX = {
     **_BY_SUFFIX,
     **dict.fromkeys((".cjs", ".mjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), _BY_SUFFIX[".js"]),
@@ -70,6 +88,10 @@ def _signs(path: str, text: str, tests: Collection[str]) -> Iterator[str]:
     elif suffix in _BY_SUFFIX:
         for found in re.finditer(_BY_SUFFIX[suffix], text, re.X):
             yield found[0]
+        if _BY_SUFFIX[suffix] == _BY_SUFFIX[".js"]:
+            for found in _GLOBAL_OF_TESTS.finditer(text):
+                if not re.search(_DECLARED.format(found["name"], found["name"]), text):
+                    yield found[0].strip()
 
 
 def _in_python(module: ast.Module, tests: Collection[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -92,7 +93,7 @@ def checked_plan(request: WaveRequest, manifest: Manifest) -> Plan:
 def plan_of(request: WaveRequest, manifest: Manifest) -> Plan:
     """The pre-flight. Raises PreflightError, InputError and CannotRunError."""
     options, shipping = request.options, request.shipping
-    base_dir = (options.repo or Path(shipping.expect_top or Path.cwd())).resolve()
+    base_dir = Path(os.path.realpath(options.repo or shipping.expect_top or Path.cwd()))
     settings = options.settings or load_settings(project=base_dir)
     check_integration(settings.verify.integration)
     survey = options.survey or RepositoryInfo(settings.environ)

@@ -29,6 +29,7 @@ from driver.terminal.check_result import CheckResult, tried
 from driver.test_command.exit_code_rules import command_problems
 from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.errors import ExitCode, InputError
+from state_store.documents.files import is_folder
 from tools.settings.schema import ShipSettings
 
 
@@ -149,10 +150,10 @@ def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
 
 def _home(item: WorkItem, default: Path, survey: RepositoryInfo) -> Home:
     root = Path(item.repo) if item.repo else default
-    if item.repo and not (root.is_absolute() and root.is_dir()):
+    if item.repo and not (root.is_absolute() and is_folder(root)):
         raise _bad_repo(item, "is not the absolute path of an existing folder")
     folder = root / item.work_dir
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise PreflightError(
             "invalid_work_dir",
             f"item {item.slug!r}: workDir {item.work_dir!r} is no folder in {root}",

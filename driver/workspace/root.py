@@ -57,7 +57,7 @@ def workspace_root(configured: Path | None, environ: Mapping[str, str], repo: Re
         return _temporary_folder(environ) / name  # a home folder kept in git
     root = configured.absolute()
     inside = toplevel_of(root, environ)
-    if inside is None and root.resolve().is_relative_to(repo.common_dir.resolve()):
+    if inside is None and Path(os.path.realpath(root)).is_relative_to(repo.common_dir.resolve()):
         inside = repo.common_dir
     if inside is not None:
         raise InputError(f"workspace folder {root} lies inside {inside}: choose one outside any")

@@ -265,6 +265,11 @@ else:
             os.close(descriptor)
 
 
+def is_folder(path: Path) -> bool:
+    """True for a folder; False, without an error, also for a path that no system takes."""
+    return os.path.isdir(path)  # noqa: PTH112 - `Path.is_dir` raises for a long name
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents, durably. Raises OSError."""
     if folder.is_dir() or folder == folder.parent:

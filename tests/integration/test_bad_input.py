@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.programs import LOOP, SCHEDULER, Project, Ran, environment, git, item, run
+from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, Ran, environment, git, item, run
 from tests.support.programs import tree_hash as hash_of
 
 BAD_INPUT, BY_POLICY, CANNOT_RUN = 2, 3, 4
@@ -254,6 +254,8 @@ def check_case(sound: Project, program: str, case: Case) -> None:
 
 
 ITEMS: dict[str, tuple[Sequence[dict[str, Any]], str]] = {
+    "a repo with a name that is too long": ([item("a", repo=f"/{'a' * 300}")], "existing folder"),
+    "a folder with a name that is too long": ([item("a", workDir="a" * 300)], "longer than 255"),
     "a slug twice": ([item("a"), item("b", slug="a")], "slug 'a'"),
     "a slug twice but for case": ([item("a"), item("b", slug="A")], "slug"),
     "an id twice": ([item("a"), item("b", id="A")], "id 'A'"),
@@ -286,6 +288,43 @@ def check_items(
     project.track(*items)
     project.manifest(*items)
     check_case(project, program, Case(nothing, tells))
+
+
+@posix
+def test_a_repo_that_is_a_loop_of_links_leaves_out_its_item_alone(project: Project) -> None:
+    (project.home / "loop").symlink_to("loop")
+    project.track(item("a"), item("b", repo=str(project.home / "loop")))
+    done = project.schedule()
+    assert done.code == 0
+    assert "loop is not the absolute path of an existing folder" in done.err
+    assert "shipped 1 of 1 item" in done.err
+
+
+LONG = "a" * 300
+LOST = (
+    ("doctor.py", "--state-dir", "loop"),
+    ("init.py", "--state-dir", "loop"),
+    ("heartbeat.py", "check", "--state-dir", LONG),
+    ("stall_check.py", "--transcripts-root", LONG),
+    ("stall_check.py", "--transcripts-root", "loop"),
+    ("wave_resume.py", "--journal", LONG, "--workdir", "."),
+    ("secret_scan.py", LONG),
+    ("wave_preflight.py", "--tracker", "long.json"),
+)
+
+
+@posix
+@pytest.mark.parametrize("words", LOST, ids=" ".join)
+def test_a_path_that_no_system_takes_is_told_in_one_sentence(
+    sound: Project, words: tuple[str, ...]
+) -> None:
+    (sound.top / "loop").symlink_to("loop")
+    items = [{"id": "a", "status": "todo", "workDir": LONG, "ownsFiles": ["x"]}]
+    (sound.top / "long.json").write_text(json.dumps(items), encoding="utf-8")
+    done = run(ROOT / "tools" / words[0], *words[1:], cwd=sound.top, env=environment(sound.home))
+    assert done.code in (0, BAD_INPUT, CANNOT_RUN), done.err
+    assert "Traceback" not in done.err
+    assert len(done.err.splitlines()) <= 1
 
 
 def test_every_problem_of_a_manifest_is_told_at_once(project: Project) -> None:
