@@ -240,6 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands.add_parser("summary", help="print the totals").add_argument(
         "--json", action="store_true"
     )
+    commands.metavar = f"{{{','.join(commands.choices)}}}"  # named if it is missing
     words = list(sys.argv[1:] if argv is None else argv)
     at = 2 if words[:1] == ["--state-dir"] else 0
     command = "".join(words[at : at + 1])

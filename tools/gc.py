@@ -71,9 +71,14 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _days(text: str) -> float:
-    days = float(text)
+    from argparse import ArgumentTypeError
+
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1
     if not 0 <= days < 1e6:
-        raise ValueError(text)
+        raise ArgumentTypeError(f"{text!r} is no number of days")
     return days
 
 

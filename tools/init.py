@@ -54,7 +54,9 @@ def _run(args: argparse.Namespace) -> int:
         print(safe_line(str(step)), flush=True)
     run = Path(__file__).resolve().parents[1] / "driver" / "wave_scheduler.py"
     print("next: write items into the tracker, set an item to todo, and look at the plan:")
-    print("  " + typed(interpreter_name(), run))
+    given = (("--repo", args.repo), ("--state-dir", args.state_dir))
+    flags = [word for name, value in given if value is not None for word in (name, value)]
+    print("  " + typed(interpreter_name(), run, *flags))
     return 0
 
 

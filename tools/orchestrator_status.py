@@ -80,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     setting.add_argument("--id", default="main", help="whose status it is (default: main)")
     setting.add_argument("--role", default="orchestrator", help="(default: orchestrator)")
     clearing = actions.add_parser("clear", help="remove the status")
+    actions.metavar = f"{{{','.join(actions.choices)}}}"  # named if it is missing
     for action in (setting, clearing):
         action.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     return program(parser, _act, argv)

@@ -53,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settle.add_argument(
         "--prefer", metavar="ID=SIDE", action="append", default=[], help="SIDE: file or store"
     )
+    views.metavar = f"{{{','.join(views.choices)}}}"  # named if it is missing
     for view in (items, waves, wave, traces, status, events, settle):
         view.add_argument("--state-dir", help="the state folder (default: that of the settings)")
         view.add_argument("--json", action="store_true", help="one JSON document")

@@ -73,7 +73,8 @@ def _run(args: argparse.Namespace) -> int:
         "remedy": remedy,
         "rebuilt": rebuilt.to_json() if rebuilt else None,
     }
-    lines: list[object] = [*health.sentences] or [f"{database} is complete"]
+    whole = "is complete" if database.exists() else "does not exist yet; a run creates it"
+    lines: list[object] = [*health.sentences] or [f"{database} {whole}"]
     if rebuilt or remedy:
         lines.append(rebuilt or f"put back a copy of it, or {remedy}")
     show(document, lines, as_json=args.json)

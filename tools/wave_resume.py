@@ -83,7 +83,8 @@ def classify_items(journal: Iterable[object], workdir: str | Path) -> dict[str, 
         done[slug] = bool(named) and verify_files_exist(workdir, named)
     completed = [slug for slug in done if done[slug]]
     remaining = [slug for slug in done if not done[slug]]
-    hint = f"resume with {remaining[0]}" if remaining else "all items are completed"
+    whole = "all items are completed" if completed else "the journal is missing or names no item"
+    hint = f"resume with {remaining[0]}" if remaining else whole
     return {"completed": completed, "remaining": remaining, "resume_hint": hint}
 
 

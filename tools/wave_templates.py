@@ -148,6 +148,7 @@ def build_parser() -> argparse.ArgumentParser:
     make.add_argument("--project-name", metavar="NAME", required=True)
     make.add_argument("--base-dir", metavar="DIR", required=True, help="in the repository, or .")
     make.add_argument("--output", metavar="FILE", help="write it there instead of to stdout")
+    actions.metavar = f"{{{','.join(actions.choices)}}}"  # named if it is missing
     return parser
 
 

@@ -168,7 +168,9 @@ def _refusal(path: Path, argv: Sequence[str], stderr: bytes) -> Exception:
             f"run git config --global --add safe.directory '{path}'"
         )
     if b"not a git repository" in stderr:
-        return InputError(f"{path} is not inside a git repository: run git init there, or --repo")
+        return InputError(
+            f"{path} is not inside a git repository: run git init, or name one by --repo"
+        )
     if any(words in stderr for words in _NO_WORK_TREE):
         return InputError(f"{path} has no checkout (a bare repository or a git dir): name one")
     return GitError(argv, 128, stderr)

@@ -105,7 +105,8 @@ def _is_unpaid(record: Mapping[str, Any], abort_reason: object) -> bool:
         return False
     used = [usage.get(key) for key in ("totalTokens", "inputTokens", "outputTokens", "costUsd")]
     closed = abort_reason in (PARKED, REFUSED)
-    return not any(used) and (closed or used[0] == 0)
+    never = record.get("dispatched") is False and not record.get("attempts")
+    return not any(used) and (closed or never or used[0] == 0)
 
 
 def _verdict_that_counts(record: Mapping[str, Any], abort_reason: object) -> object:

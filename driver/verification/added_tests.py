@@ -4,6 +4,7 @@ files."""
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -25,9 +26,10 @@ from driver.policy.added_tests import (
     of_added_tests,
     of_missing_files,
 )
+from driver.policy.by_products import folders_of
 from driver.policy.test_files import NamedTests, has_test_name
 from driver.runners.runner import Selection
-from driver.runners.table import RUNNERS, call_of, emptied, runner_of
+from driver.runners.table import RUNNERS, call_of, emptied, find_call, runner_of
 from driver.test_command.build_scripts import MAKEFILES, PACKAGE, in_folder
 from driver.verification.test_run import ProvenWork, own_test, prove
 
@@ -40,6 +42,8 @@ def run_without_added(work: ProvenWork, found: Evidence) -> Evidence:
     named = item.protection.named_tests()
     added = added_tests(work.changes, item.planned.owned, named)
     if not added or not answers_without(added, item.spec.test_command, baseline, named):
+        return Evidence()
+    if _is_of_new_packages(work, added):
         return Evidence()
     runs = list[TestRun]()
     against: Finding | None = None
@@ -69,6 +73,25 @@ def run_without_added(work: ProvenWork, found: Evidence) -> Evidence:
     )
     more = [run for run in (in_place, alone) if run is not None and run is not found.reverted]
     return Evidence(without_added=(*runs, *more), findings=(finding,))
+
+
+def _is_of_new_packages(work: ProvenWork, added: Sequence[Change]) -> bool:
+    """True for `go test ./new` if the base has no such folder: no other test is left in it. go
+    prints no count for a missing folder."""
+    item, context = work.item, work.item.context
+    command = item.spec.test_command
+    call = find_call(command, item.work_dir)
+    whole = tuple(command.split() if isinstance(command, str) else command)
+    if call is None or whole != tuple(call.words) or runner_of(call.words) != "go":
+        return False
+    named = [word for word in whole[whole.index("test") + 1 :] if not word.startswith("-")]
+    folders = {call.in_tree(word.removesuffix("/...")) or "." for word in named}
+    return (
+        bool(named)
+        and all(word.startswith("./") for word in named)
+        and folders.isdisjoint(folders_of(context.paths) | context.paths)
+        and all(posixpath.dirname(change.path) in folders for change in added)
+    )
 
 
 def _trees(work: ProvenWork, added: Sequence[Change], named: NamedTests) -> Iterator[str]:

@@ -338,6 +338,7 @@ def test_the_command_line_of_wave_resume(tmp_path: Path, capsys: Captured) -> No
     assert wave_resume.main([*asked, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["remaining"] == ["b"]
     assert wave_resume.main(["--journal", "none", "--workdir", str(tmp_path), "--json"]) == 0
+    assert "names no item" in json.loads(capsys.readouterr().out)["resume_hint"]
     with pytest.raises(SystemExit) as ended:
         wave_resume.main(["--journal", "x"])
     assert ended.value.code == 2

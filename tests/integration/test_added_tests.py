@@ -42,6 +42,11 @@ _CASE = (
 )
 _MAKEFILE = f"test:\n\t{python.PYTHON} -m pytest -p no:cacheprovider tests/test_calc.py\n"
 _RUST_TESTS = "use super::*;\n\n#[test]\nfn adds() {\n    assert_eq!(add(2, 2), 4);\n}\n"
+_GO_MORE = "package more\n\nfunc Twice(a int) int { return a + a }\n"
+_GO_MORE_TEST = (
+    'package more\n\nimport "testing"\n\nfunc TestTwice(t *testing.T) {\n'
+    '\tif Twice(2) != 4 {\n\t\tt.Fatal("wrong")\n\t}\n}\n'
+)
 
 HONEST: dict[str, tuple[Project, Case]] = {
     "pytest: each module has a test file": (
@@ -100,6 +105,15 @@ HONEST: dict[str, tuple[Project, Case]] = {
                 "src/tests.rs": _RUST_TESTS,
             },
             test=("cargo", "test"),
+        ),
+    ),
+    "go: a new package with its own tests": (
+        compiled.GO,
+        Case(
+            "new package",
+            {"more/more.go": _GO_MORE, "more/more_test.go": _GO_MORE_TEST},
+            test=("go", "test", "./more"),
+            owns=("more/",),
         ),
     ),
 }

@@ -274,7 +274,10 @@ def test_waves_some_of_them_killed_leave_nothing_but_unmerged_work(project: Proj
 
 @pytest.mark.parametrize(
     ("flags", "says"),
-    [(["--older-than", "x"], "older-than"), (["--state-dir", "nowhere"], "no state folder")],
+    [
+        (["--older-than", "x"], "older-than: 'x' is no number of days"),
+        (["--state-dir", "nowhere"], "no state folder"),
+    ],
 )
 def test_bad_input_is_one_sentence(project: Project, flags: list[str], says: str) -> None:
     done = run(ROOT / "tools" / "gc.py", "--repo", project.top, *flags, cwd=project.home)

@@ -151,6 +151,19 @@ def test_a_state_folder_elsewhere_needs_no_ignoring(repo: Checkout, tmp_path: Pa
     assert (tmp_path / "st" / "tracker.json").is_file()
     assert not (repo.path / ".gitignore").exists()
     assert "nothing to ignore" in out
+    assert out.endswith(f"wave_scheduler.py --state-dir {tmp_path / 'st'}\n")
+
+
+@on_repo
+def test_the_next_command_works_in_another_folder(repo: Checkout) -> None:
+    place = repo.path.parent / "elsewhere"
+    place.mkdir()
+    asked = ("tools/init.py", "--repo", str(repo.path))
+    code, out, _ = program(place, repo.environ, *asked)
+    assert (code, out.splitlines()[-1].endswith(f"wave_scheduler.py --repo {repo.path}")) == (
+        0,
+        True,
+    )
 
 
 @on_repo

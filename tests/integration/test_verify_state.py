@@ -98,6 +98,12 @@ def bit_flipped(project: Project) -> None:
     database(project).write_bytes(body[:at] + b'"verdict":"fooled"' + body[at + 18 :])
 
 
+def test_no_store_is_not_called_complete(tmp_path: Path) -> None:
+    program = ROOT / "tools" / "verify_state.py"
+    told = run(program, "--state-dir", tmp_path, cwd=tmp_path)
+    assert (told.code, "does not exist yet" in told.out) == (0, True)
+
+
 HURT = [without_its_end, removed, emptied, garbled, cut, bit_flipped]
 SEEN_AT_START = [hurt for hurt in HURT if hurt is not bit_flipped]
 

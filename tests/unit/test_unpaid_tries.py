@@ -24,6 +24,7 @@ PAID = {**FREE, "inputTokens": 5, "totalTokens": 5}
         ({"usage": UNKNOWN}, "backend_refused", False),
         ({"usage": UNKNOWN}, "parked", False),
         ({"usage": UNKNOWN}, None, True),
+        ({"usage": UNKNOWN, "dispatched": False, "attempts": []}, None, False),
         ({"usage": PAID}, "backend_refused", True),
         ({"usage": FREE, "testExit": 2}, None, True),
         ({}, None, True),
