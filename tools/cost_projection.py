@@ -232,6 +232,10 @@ def _run(asked: argparse.Namespace) -> int:
     from tools.program import show
 
     found: dict[str, Any] = {}
+    if asked.ceiling is not None and asked.ceiling < 0:
+        raise InputError(f"--ceiling is a number of tokens of at least 0, not {asked.ceiling}")
+    if asked.horizon is not None and not asked.horizon >= 0:
+        raise InputError(f"--horizon is a number of minutes of at least 0, not {asked.horizon:g}")
     try:
         config = load_config_file(asked.config)
         folder = get_state_dir(config) if asked.state_dir is None else Path(asked.state_dir)

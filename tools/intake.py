@@ -34,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="intake.py", description="Import work of other systems into the tracker.")
     add = parser.add_argument
-    add("kind", choices=KINDS, metavar=f"{{{','.join(KINDS)}}}", help="the format of the work")
+    add("kind", choices=KINDS, help="the format of the work")
     add("path", metavar="PATH", help="JSON of gh issue list, a folder of Markdown, a CSV file; -")
     add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
     parser.add_shared("--state-dir", "--json")

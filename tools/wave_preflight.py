@@ -45,7 +45,7 @@ def run_checks(
     config: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """{ready, checks: [{id, name, ok, detail}]} of a project, by default the current folder."""
-    top = Path.cwd() if root_dir is None else Path(root_dir)
+    top = Path.cwd() if root_dir is None else Path(root_dir).absolute()
     folder = resolve_state_dir(top, config) if state_dir is None else Path(state_dir)
     checks = [
         {"id": check, "name": NAMES[check], "ok": ok, "detail": detail}

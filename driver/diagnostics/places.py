@@ -65,7 +65,9 @@ def repository_named(repo: str | None, environ: Mapping[str, str]) -> Path | Non
     no repository."""
     if repo is None:
         return repository_in_sight((Path.cwd(),))
-    top = toplevel_of(Path(repo), environ) if Path(repo).is_dir() else None
+    if not Path(repo).is_dir():
+        raise InputError(f"--repo {repo} is not a folder: name a folder inside a git repository")
+    top = toplevel_of(Path(repo), environ)
     if top is None:
         raise InputError(f"--repo {repo} is in no git repository: name one, or run git init there")
     return top

@@ -88,6 +88,8 @@ def test_without_a_config_there_is_no_ceiling_and_an_hour() -> None:
 
 def test_the_command_without_a_mode_projects(capsys: Captured) -> None:
     assert cost_projection.main(["--json"]) == 0
+    for wrong in (("--ceiling", "-1"), ("--horizon", "-1"), ("--horizon", "nan")):
+        assert cost_projection.main(wrong) == 2
     assert json.loads(capsys.readouterr().out)["is_thin_window"] is True
 
 

@@ -212,11 +212,15 @@ def test_a_wrong_configuration_is_one_sentence_and_exit_2(place: Place) -> None:
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["nowhere", "home"])
-def test_a_named_folder_that_is_in_no_repository_is_exit_2(place: Place, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"), [("nowhere", "is not a folder"), ("home", "is in no git repository")]
+)
+def test_a_named_folder_that_is_in_no_repository_is_exit_2(
+    place: Place, name: str, why: str
+) -> None:
     done = call(main, "--repo", place.project.home / name)
     assert (done.code, done.out) == (2, "")
-    assert "is in no git repository" in done.err
+    assert why in done.err
 
 
 def test_without_a_repository_the_rest_is_looked_at(place: Place) -> None:
