@@ -9,7 +9,9 @@ copy, and no later test sees it. No two checkouts share a file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
+import os
 import stat
 import threading
 from collections.abc import Iterable, Mapping
@@ -58,6 +60,7 @@ class KeptCopies:
 
     def lay(self, place: Path) -> KeptCopy:
         """A copy in the folder `place`. Raises OSError."""
+        self._require_inside(place)
         with self._lock:
             spare = self._waiting.pop() if self._waiting else None
         if spare is not None:
@@ -71,6 +74,7 @@ class KeptCopies:
 
     def copy_to(self, place: Path) -> None:
         """Make a copy in the folder `place` that stays there. Raises OSError."""
+        self._require_inside(place)
         for name in self.names:
             known = self._at_start[name]
             copy_folder(self._top / name, place / name, self._environ, known)
@@ -95,6 +99,13 @@ class KeptCopies:
         else:
             copy_into(source, target)
         return True
+
+    def _require_inside(self, place: Path) -> None:
+        """Raise OSError if a link of the tree leads a copied path out of `place`."""
+        top = os.path.realpath(place)
+        for name in self.names:
+            if not Path(os.path.realpath((place / name).parent)).is_relative_to(top):
+                raise OSError(errno.ELOOP, "a link above it leads elsewhere", str(place / name))
 
     def _source(self, name: str) -> Mapping[str, Signature]:
         try:
@@ -137,6 +148,9 @@ class KeptCopy:
 
     def put_back(self) -> bool:
         """Undo the changes of the last test; False if that is impossible. Raises OSError."""
+        above = {folder for name in self.names for folder in (self.place / name).parents}
+        if any(folder.is_symlink() for folder in above if folder.is_relative_to(self.place)):
+            return False  # what is behind a link may be another's
         now = seen_in(self.place, self.names)
         if now == self.seen:
             return True

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.waves import Scene, built, item, writes
+from tests.support.waves import Scene, Step, built, item, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
 LIBRARY = "node_modules/lib/index.js"
@@ -72,3 +72,24 @@ def test_a_test_may_write_in_its_copy(tmp_path: Path, config: str) -> None:
     report, _ = scene.play(scripts, tasks)
     assert report["shipped"] == ["b", "c", "d"]
     assert (scene.repo.path / LIBRARY).read_text() == "good"
+
+
+@pytest.mark.parametrize("setup", ["", 'setup = ["true"]\n'], ids=["copies", "set-up"])
+def test_a_link_above_a_copied_folder_leads_no_one_into_yours(tmp_path: Path, setup: str) -> None:
+    config = f'[workspace]\n{setup}copy = ["app/node_modules"]\n[limits]\nmax_parallel_tests = 1\n'
+    files = {".gitignore": "node_modules/\n", "app/a.sh": "false\n", "b.txt": "base\n"}
+    scene = Scene(tmp_path, files, config=config)
+    library = scene.repo.path / "app/node_modules/index.js"
+    library.parent.mkdir()
+    library.write_text("good")
+    linked = f"rm -r app && ln -s {scene.repo.path / 'app'} app\n"
+    tested = "grep -q good app/node_modules/index.js && grep -q done b.txt"
+    tasks = [
+        item("a", "app/a.sh", "cp app/a.sh b && sh ./b", requireAdversarialReview=False),
+        item("b", "b.txt", tested, spotCheckFrac=1, requireAdversarialReview=False),
+    ]
+    done = writes(b__txt="done\n")
+    links: Step = lambda agent: agent.write({"app/a.sh": linked})  # noqa: E731
+    report, _ = scene.play({"a": [links] * 2, "b": [done] * 2}, tasks)
+    assert library.read_text() == "good"
+    assert report["shipped"] == ["b"]

@@ -129,3 +129,21 @@ def test_a_source_that_changed_meanwhile_is_never_mixed_in(
     (tmp_path / "user/deps/p1/lib/1.js").write_text("newer\n")
     assert not kept.put_back()
     assert copies.changed() == ("deps",)
+
+
+def test_nothing_behind_a_link_to_the_folder_above_is_touched(tmp_path: Path) -> None:
+    deps = tmp_path / "user" / "app" / "deps"
+    deps.mkdir(parents=True)
+    (deps / "1.js").write_text("1\n")
+    copies = KeptCopies(tmp_path / "user", ("app/deps",), dict(os.environ), tmp_path / "spare")
+    kept = copies.lay(tmp_path / "1")
+    users = frozen(tmp_path / "user")
+    shutil.rmtree(tmp_path / "1" / "app")
+    (tmp_path / "1" / "app").symlink_to(tmp_path / "user" / "app")
+    assert not kept.put_back()
+    assert frozen(tmp_path / "user") == users
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "app").symlink_to(tmp_path / "user" / "app")
+    with pytest.raises(OSError, match="link"):
+        copies.lay(tmp_path / "2")
+    assert frozen(tmp_path / "user") == users
