@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from driver.terminal.safe_text import safe_line, typed
-    from state_store.documents.errors import interpreter_name
+    from state_store.documents.interpreter import interpreter_name
 
     for step in _steps(args):
         print(safe_line(str(step)), flush=True)

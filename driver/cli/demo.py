@@ -22,7 +22,8 @@ from driver.domain.results import BUILD, MODE_FILE, REPAIR
 from driver.domain.work_item import check_item
 from driver.git.command import private_environment, run_git
 from driver.terminal.safe_text import typed
-from state_store.documents.errors import CannotRunError, InputError, interpreter_name
+from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.interpreter import interpreter_name
 from tools.settings.load import process_environment
 
 # The suffix keeps linters, type checkers and tests of this project from reading the demo's files.

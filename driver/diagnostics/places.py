@@ -28,7 +28,8 @@ from driver.wave.preflight import shipping_checks, target_checks
 from driver.workspace.repository_info import RepositoryInfo
 from driver.workspace.root import workspace_root
 from state_store.database.schema import look
-from state_store.documents.errors import CannotRunError, InputError, TidegateError, interpreter_name
+from state_store.documents.errors import CannotRunError, InputError, TidegateError
+from state_store.documents.interpreter import interpreter_name
 from state_store.documents.item_status import is_open
 from state_store.tracker.file import read_tracker_file
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME

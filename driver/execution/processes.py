@@ -157,7 +157,7 @@ class Processes:
         except OSError as problem:
             return _without_exit(Ending.COULD_NOT_START, why_not_started(command, problem))
 
-    def beside(self) -> Processes:
+    def with_same_fork_server(self) -> Processes:
         """Processes of another owner, which the same fork server starts."""
         others = Processes(supervised=False)
         others._fork_server = self._fork_server

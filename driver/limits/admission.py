@@ -18,12 +18,8 @@ from typing import Any
 from driver.backend_api.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.execution.cancellation import CancellationToken, InterruptedWaveError
 from driver.terminal.safe_text import GO_ON, typed
-from state_store.documents.errors import (
-    ExitCode,
-    StoppedByPolicyError,
-    TidegateError,
-    interpreter_name,
-)
+from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
+from state_store.documents.interpreter import interpreter_name
 from tools import halt
 from tools.budget import budget
 from tools.budget.ceilings import DAILY, TOKENS, WAVE, Decision, Limits

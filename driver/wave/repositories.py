@@ -59,7 +59,7 @@ class SideProcesses:
         stops. A halt lets a started push continue for `push_patience_s` seconds: after a cut-off
         push, nobody could know whether it arrived."""
         setups = Processes()
-        side = cls(setups, setups.beside())
+        side = cls(setups, setups.with_same_fork_server())
         stop.on_set(side.setups.cancel)
         stop.on_set_patiently(side.talks.cancel, push_patience_s)
         for driver in drivers:

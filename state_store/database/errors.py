@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from state_store.documents.errors import CannotRunError, interpreter_name
+from state_store.documents.errors import CannotRunError
+from state_store.documents.interpreter import interpreter_name
 from state_store.documents.locks import LockHeld
 
 

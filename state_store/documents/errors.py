@@ -6,11 +6,8 @@ returns its code. Any other exception is a bug and shows its traceback.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from enum import IntEnum
-from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -60,14 +57,3 @@ class StoppedByPolicyError(TidegateError):
     """A gate is closed: the halt switch, a ceiling, or a gate that cannot be checked."""
 
     exit_code = ExitCode.STOPPED_BY_POLICY
-
-
-def interpreter_name() -> str:
-    """The interpreter that runs, as a remedy names it: without its folder if its name finds it."""
-    name = Path(sys.executable).name
-    folders = os.environ.get("PATH", "").split(os.pathsep)
-    paths = (os.path.join(folder, name) for folder in folders)  # noqa: PTH118 - PATH may be odd
-    found = next((path for path in paths if name and os.access(path, os.X_OK)), "")
-    if found and os.path.realpath(found) == os.path.realpath(sys.executable):
-        return name
-    return sys.executable or "python3"
