@@ -252,8 +252,7 @@ def _text_for_node(
 ) -> tuple[str, tuple[str, ...]]:
     """The text of a file with the canary, and the assertion of each of its tests. It loads the
     changed modules that other test files of the command load, if this one loads none."""
-    bound = {part: name for name, part in parts_of(source, "node:test").items()}
-    run = bound_to(source, "node:test") or bound.get("test") or bound.get("it", "")
+    run = _function_of_node(source)
     called = assert_names(source, global_expect=False)
     start = []
     if not (called.assert_ or called.functions or called.expect or called.should):
@@ -273,6 +272,17 @@ def _text_for_node(
     )
     tried = tuple(kind for kind, _ in kinds[: len(written)])
     return f"{source.rstrip()}\n\n{text}\n".lstrip("\n"), tried
+
+
+def _function_of_node(source: str) -> str:
+    """The function of `node:test` by which most tests of a file are declared, because work may have
+    replaced just this one; "" if none shows."""
+    parts = parts_of(source, "node:test").items()
+    names = [name for name, part in parts if part in ("test", "it")]
+    if whole := bound_to(source, "node:test"):
+        names += [whole, f"{whole}.test", f"{whole}.it"]
+    calls = {name: len(re.findall(rf"(?<![\w.$]){re.escape(name)}\(", source)) for name in names}
+    return max(calls, key=lambda name: calls[name], default="")
 
 
 def _load(name: str, module: str, *, as_module: bool) -> str:

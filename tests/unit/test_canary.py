@@ -271,6 +271,24 @@ def test_in_node_it_stands_in_a_test_file_or_in_a_copy(text: str, ending: str) -
     assert ("import assert_" in found.text) == (ending == ".mjs")
 
 
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [
+        ('const t = require("node:test");\nt.test("a", f);\nt.test("b", f);\n', "t.test("),
+        ('const t = require("node:test");\nt.it("a", f);\n', "t.it("),
+        ('const t = require("node:test");\nt("a", f);\n', "t("),
+        ('const { it, test } = require("node:test");\nit("a", f);\n', "it("),
+        ('import test, { it as check } from "node:test";\ncheck("a", f);\n', "check("),
+        ('import test from "node:test";\ntest("a", async (t) => t.test("b", f));\n', "test("),
+    ],
+)
+def test_in_node_it_is_declared_as_most_tests_of_its_file_are(text: str, called: str) -> None:
+    texts = {"test/a.test.js": text}
+    found = plan_canary("node --test", {"test/a.test.js"}, (), NONCE, texts=texts)
+    assert isinstance(found, Canary), found
+    assert f"\n\n{called}" in found.text.removeprefix(text.rstrip())
+
+
 GO_FILE = 'package calc\n\nimport "testing"\n\n// TestAdd adds.\nfunc TestAdd(t *testing.T) {}\n'
 
 
