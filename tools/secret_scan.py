@@ -6,6 +6,7 @@ The command line and the public functions. The rules are in `tools.secret_rules.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -256,17 +257,25 @@ class _Shown:
 
 def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
     """Yields the named files, and the files below named folders without caches, links and files
-    that git ignores, because those cannot be pushed."""
+    that git ignores, because those cannot be pushed. A folder that cannot be read is one of them,
+    so that nobody takes it for clean."""
     for path in map(Path, paths):
-        if not path.is_dir():
+        if not _is_readable_folder(path):
             yield path
             continue
         ignored = _ignored(path)
         for file in sorted(path.rglob("*")):
             inside = file.relative_to(path).as_posix()
             skipped = should_skip_file(inside) or f"{inside}/".startswith(ignored)
-            if not skipped and not file.is_symlink() and not file.is_dir():
+            is_link = os.path.islink(file)  # noqa: PTH114 - `is_symlink` may raise
+            if not skipped and not is_link and not _is_readable_folder(file):
                 yield file
+
+
+def _is_readable_folder(path: Path) -> bool:
+    from state_store.documents.files import is_folder
+
+    return is_folder(path) and os.access(path, os.R_OK | os.X_OK)
 
 
 def _ignored(folder: Path) -> tuple[str, ...]:

@@ -517,6 +517,32 @@ def test_a_place_that_may_not_be_written_is_told_before_anything_runs(
     assert flag in done.said()
 
 
+@posix
+def test_what_lies_in_a_folder_that_may_not_be_read_is_told_and_never_clean(
+    sound: Project,
+) -> None:
+    closed = sound.top / "closed"
+    closed.mkdir()
+    (closed / "key.txt").write_text("x\n", encoding="utf-8")
+    sound.track(item("a"), item("b", ownsFiles=["closed/key.txt"]))
+    prefix: Sequence[str] = ()
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root can read anything, and there is no setpriv to give that up")
+        prefix = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+    closed.chmod(0)
+    try:
+        done = sound.schedule(prefix=prefix)
+        assert done.code == 0, done.err
+        assert "closed/key.txt cannot be looked at: Permission denied" in done.err
+        for name in (".", "closed", "closed/key.txt"):
+            scan = ROOT / "tools" / "secret_scan.py"
+            done = run(scan, name, cwd=sound.top, env=environment(sound.home), prefix=prefix)
+            assert (done.code, "UNREADABLE: 1 of" in done.out) == (BAD_INPUT, True), done.err
+    finally:
+        closed.chmod(0o700)
+
+
 def test_what_is_told_cannot_act_on_a_terminal(sound: Project) -> None:
     done = refused(sound, lambda: sound.schedule("--driver", "\x1b[31mred\nline"))
     assert done.said().isprintable()
