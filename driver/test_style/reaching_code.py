@@ -30,6 +30,7 @@ _BY_SUFFIX: Mapping[str, str] = {
           | expect | (?:mocha|chai|tape|should|ava|tap)(?:/[\w/.-]+)?)["']
         | \b(?:JSON|Array|Object|Number|String|Math|Promise|RegExp|console)
           (?:\.prototype)?\.\w+\ *=(?!=)
+        | \bprocess\.std(?:out|err)\.write\ *=(?!=)
         | process\.(?:reallyExit|binding)\b | ["'][\w/.]*\.(?:test|spec)\.[cm]?[jt]sx?["']
         # The global functions of runners. A method of that name has a body.
         | \b(?:globalThis|global|window)(?:\.|\?\.|\[["'`])(?:expect|it|test|describe|jest|vi

@@ -353,3 +353,15 @@ def test_several_reports_in_one_pipe_are_added_up(tmp_path: Path) -> None:
         for _ in range(2):
             (tmp_path / "place" / "results").write_text(REPORT.replace(" ", "") + "\n")
         assert reports.read() == {"jest": (Counts("jest", 3, 0, 2),) * 2}
+
+
+def test_a_report_more_than_there_are_summaries_is_forged() -> None:
+    printed = (
+        "Test Suites: 1 passed, 1 total\nTests:       1 passed, 1 total\nSnapshots:   0 total\n"
+    )
+    printed += "Time:        0.1 s\n"
+    own, forged = Counts("jest", 1, 0, 0, REPORTED), Counts("jest", 2, 0, 0, REPORTED)
+    counts = Counts("jest", 1, 0, 0)
+    for reports in ((forged, own), (own,)):
+        assert count_tests("npm test", "", printed, {"jest": reports}) == counts
+    assert count_tests("npm test", printed * 2, "", {"jest": (own, own)}) == Counts("jest", 2, 0, 0)
