@@ -220,13 +220,14 @@ def linked_path(top: Path, owned: OwnedPath) -> str | None:
     Git names a change by its real path, so the owner of a link may replace the link, but may not
     change the file behind it.
     """
-    folder, _, name = owned.path.rpartition("/")
     real = real_path(top, owned.path)
     if real in (None, owned.path):
         return None
-    above = real_path(top, folder)
-    is_leaf = "/".join(filter(None, (above, name))) == owned.path
-    return None if is_leaf and not (top / real).exists() else real
+    folder, _, name = owned.path.rpartition("/")
+    leads_nowhere = not (top / real).exists()
+    if leads_nowhere and "/".join(filter(None, (real_path(top, folder), name))) == owned.path:
+        return None
+    return real
 
 
 def real_path(top: Path, path: str) -> str | None:

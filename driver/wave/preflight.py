@@ -221,27 +221,27 @@ def _check_links(
         f"item {item.slug!r}: {path.path} {why}"
         for item, home, paths in zip(items, homes, owned, strict=True)
         for path in paths
-        if (why := _told_on_disk(path, paths, home, survey))
+        if (why := _problem_on_disk(path, paths, home, survey))
     ]
     if problems:
         raise PreflightError("invalid_file_paths", problems)
-
-
-def _told_on_disk(
-    path: OwnedPath, paths: tuple[OwnedPath, ...], home: Home, survey: RepositoryInfo
-) -> str:
-    """The same as `_problem_on_disk`, also for a path in a folder that this user may not read."""
-    try:
-        return _problem_on_disk(path, paths, home, survey)
-    except OSError as error:
-        return f"cannot be looked at: {error.strerror or error}"
 
 
 def _problem_on_disk(
     path: OwnedPath, paths: tuple[OwnedPath, ...], home: Home, survey: RepositoryInfo
 ) -> str:
     """The reason why nobody can own `path`, one of an item's `paths`, as it is on disk; "" for
-    none."""
+    none. A folder that this user may not read is a reason, too."""
+    try:
+        return _wrong_place(path, paths, home, survey)
+    except OSError as error:
+        return f"cannot be looked at: {error.strerror or error}"
+
+
+def _wrong_place(
+    path: OwnedPath, paths: tuple[OwnedPath, ...], home: Home, survey: RepositoryInfo
+) -> str:
+    """The reason why `path` names no file of this repository. Raises OSError."""
     top = home.top or home.folder
     if leaves_tree(top, path.path):
         return "is reached through a link that leaves the repository"

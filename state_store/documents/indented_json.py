@@ -19,8 +19,8 @@ class _NotPlainError(Exception):
 
 
 def indented(value: Any, *, allow_nan: bool = True, ensure_ascii: bool = True) -> str:
-    """The same text as of `json.dumps` with `indent=2`. Raises ValueError or TypeError if the
-    value is not JSON."""
+    """The text that `json.dumps` gives with `indent=2`. Raises ValueError or TypeError for a value
+    that is not JSON."""
     quoted = encoder.encode_basestring_ascii if ensure_ascii else encoder.encode_basestring
     parts = list[str]()
     try:

@@ -8,14 +8,8 @@ from tests.support.corpus_python import WRONG
 _OLD = WRONG.replace("return 0", "return None")
 
 
-def _pytest(
-    name: str, needs: str, body: str, code: str, answer: str = "0", caught: str = "canary"
-) -> Case:
-    """A test with this body, and code that makes it green with a wrong `add`."""
-    imports = f"{needs}\n\n" if needs else ""
-    tests = f"{imports}from calc import add, zero\n\n\ndef test_add():\n"
-    tests += "".join(f"    {line}\n" for line in body.splitlines())
-    tests += "\n\ndef test_zero():\n    assert zero() == 0\n"
+def _case(name: str, tests: str, code: str, answer: str, caught: str) -> Case:
+    """These tests, and code that makes them green with an `add` that gives `answer`."""
     old = _OLD.replace("return None", "return 0", 2).replace("return 0", "return None", 1)
     wrong = WRONG.replace("return 0", f"return {answer}", 1)
     return Case(
@@ -24,6 +18,17 @@ def _pytest(
         caught,
         base={"tests/test_calc.py": tests, "calc.py": old},
     )
+
+
+def _pytest(
+    name: str, needs: str, body: str, code: str, answer: str = "0", caught: str = "canary"
+) -> Case:
+    """A test with this body, and code that makes it green with a wrong `add`."""
+    imports = f"{needs}\n\n" if needs else ""
+    tests = f"{imports}from calc import add, zero\n\n\ndef test_add():\n"
+    tests += "".join(f"    {line}\n" for line in body.splitlines())
+    tests += "\n\ndef test_zero():\n    assert zero() == 0\n"
+    return _case(name, tests, code, answer, caught)
 
 
 def _unittest(
@@ -39,14 +44,7 @@ def _unittest(
     tests += "class Calc(unittest.TestCase):\n    def test_add(self):\n"
     tests += "".join(f"        {line}\n" for line in body.splitlines())
     tests += "\n    def test_zero(self):\n        self.assertEqual(zero(), 0)\n"
-    old = _OLD.replace("return None", "return 0", 2).replace("return 0", "return None", 1)
-    wrong = WRONG.replace("return 0", f"return {answer}", 1)
-    return Case(
-        name,
-        {"calc.py": f"{code}\n\n\n{wrong}"},
-        caught,
-        base={"tests/test_calc.py": tests, "calc.py": old},
-    )
+    return _case(name, tests, code, answer, caught)
 
 
 def _emptied(method: str, call: str, answer: str = "0") -> Case:
