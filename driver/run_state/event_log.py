@@ -25,9 +25,9 @@ class EventLog:
         self._stream = events.wave_stream(wave_id)
         self._is_kept = is_kept
 
-    def begin(self, slugs: Sequence[str]) -> None:
-        """The wave starts."""
-        payload = {"wave_id": self._wave_id, "items": list(slugs)}
+    def begin(self, slugs: Sequence[str], **facts: Any) -> None:
+        """The wave starts; `facts` are its ceilings and the length of the queue behind it."""
+        payload = {"wave_id": self._wave_id, "items": list(slugs), **facts}
         self._api.append(self._stream, events.WAVE_STARTED, payload, actor="wave")
 
     def end(self, abort_reason: str | None) -> None:

@@ -28,7 +28,8 @@ class WaveOptions:
     while the wave runs are nobody's fault: people edit the tracker at any time. `withdrawn` says,
     by id, why the user wants items of these ids no more. `survey` is what the caller has found out
     already, and `plan` the plan that it has checked. Steps before `from_phase` are taken as done;
-    `ask` lets a person decide on each step. `check_ceiling` stands in for `cost_ceiling.check`."""
+    `ask` lets a person decide on each step. `check_ceiling` stands in for `cost_ceiling.check`.
+    `queued` is the number of open items that stay for later waves; None if unknown."""
 
     settings: Settings | None = None
     repo: Path | None = None
@@ -43,6 +44,7 @@ class WaveOptions:
     ask: Ask | None = None
     plan: Plan | None = None
     check_ceiling: CheckCeiling | None = None
+    queued: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

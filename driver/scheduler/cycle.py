@@ -16,7 +16,7 @@ from driver.backends.duck_typed import adapted
 from driver.backends.recording import RecordingWriter
 from driver.backlog.publication_status import Shipped
 from driver.backlog.retry_policy import RetryPolicy
-from driver.backlog.selection import Selection, Skipped
+from driver.backlog.selection import PATIENT, Selection, Skipped
 from driver.backlog.tracker import withdrawn
 from driver.backlog.watched_fields import WatchedTracker
 from driver.domain.results import Verdict
@@ -182,7 +182,9 @@ def _run_claimed(
     with backlog.claimed(resources):
         cycle.reader.forget()
         watched = WatchedTracker(cycle.tracker)
-        results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
+        queued = sum(one.reason in PATIENT for one in selection.skipped)
+        wave_report = _run_wave(run_wave, cycle, backlog, manifest, queued)
+        results = WaveResults.of(wave_report, selection)
     status.enter(TRACKER)
     warning = watched.warning()
     if warning:
@@ -214,7 +216,7 @@ def _shipments(
 
 
 def _run_wave(
-    run_wave: RunWave, cycle: Cycle, backlog: Backlog, manifest: Mapping[str, Any]
+    run_wave: RunWave, cycle: Cycle, backlog: Backlog, manifest: Mapping[str, Any], queued: int
 ) -> dict[str, Any]:
     # A replacement of `run_wave` gets the source's parameters only.
     extra: dict[str, Any] = {}
@@ -225,6 +227,7 @@ def _run_wave(
             recording=RecordingWriter(cycle.record) if cycle.record else options.recording,
             leases=backlog.leases,
             own_paths=(cycle.tracker,),
+            queued=queued,
             withdrawn=partial(withdrawn, cycle.tracker),
         )
     return run_wave(

@@ -116,12 +116,25 @@ def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
     cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders, wave.key))
     cleanup.callback(wave.baselines.close)
     take_snapshot(wave)
-    log.begin([planned.slug for planned in wave.plan])
+    slugs = [planned.slug for planned in wave.plan]
+    log.begin(slugs, ceilings=_ceilings(wave), queued=wave.options.queued)
     others = [wave.reviewer] if wave.reviewer else []
     for driver in {wave.driver, *(one.driver for one in (*others, *wave.phase_backends.values()))}:
         driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
     for line in banner(wave):
         wave.recorder.say(line)
+
+
+def _ceilings(wave: Wave) -> dict[str, float]:
+    """The wave's own ceilings, by their unit."""
+    limits = wave.settings.limits
+    found = {
+        "tokens": limits.max_wave_tokens,
+        "usd": limits.max_wave_usd,
+        "minutes": limits.max_wave_minutes,
+        "dispatches": limits.max_wave_dispatches,
+    }
+    return {unit: ceiling for unit, ceiling in found.items() if ceiling is not None}
 
 
 def _admitted(request: WaveRequest, settings: Settings) -> Admission:

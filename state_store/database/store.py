@@ -28,12 +28,7 @@ from state_store.database.projections import apply_tracker
 from state_store.database.publications import Publication, PublicationBook
 from state_store.database.schema import PUBLICATIONS_SINCE, SPEND_SINCE
 from state_store.database.spend import SpendBook
-from state_store.database.transaction import (
-    ConcurrencyConflict,
-    Transaction,
-    drafted,
-    lease_row,
-)
+from state_store.database.transaction import ConcurrencyConflict, Transaction, drafted, lease_row
 from state_store.documents.locks import QUEUE_PATIENCE_S
 
 __all__ = [
@@ -52,7 +47,6 @@ Change = Callable[[Transaction], None]
 _FOLDS: Mapping[str, Fold] = {
     TRACKER: Fold(apply_tracker, merges=ITEM_UPDATED, creates=ITEM_CREATED)
 }
-_BLOCK = 1000
 
 
 class EventStore:
@@ -167,20 +161,26 @@ class EventStore:
 
     def scan(self, stream: str, after: int = 0) -> Iterator[Event]:
         """Like `read`, with constant memory, for long streams."""
-        query = f"SELECT {COLUMNS} FROM events WHERE stream = ? AND version > ? ORDER BY version"
-        with translated(self.path):
-            reader = self._database.reader()
-            for rows in blocks(reader, f"{query} LIMIT ?", (stream,), after, column=6):
-                for row, payload in decode_rows(rows, warn):
-                    yield to_event(row, payload)
+        return self._scanned("stream = ? AND version > ? ORDER BY version", (stream,), after, 6)
+
+    def scan_several(self, streams: Sequence[str], after_id: int = 0) -> Iterator[Event]:
+        """The events of some streams after an id, in the order of writing, with constant memory."""
+        marks = ", ".join("?" * len(streams))  # `+` keeps SQLite from reading whole streams
+        where = f"+stream IN ({marks}) AND id > ? ORDER BY id"
+        return self._scanned(where, tuple(streams), after_id, 0)
 
     def read_all(self, after_id: int = 0) -> list[Event]:
         """The events of all streams after an id, in the order of writing."""
-        query = f"SELECT {COLUMNS} FROM events WHERE id > ? ORDER BY id"
+        return list(self._scanned("id > ? ORDER BY id", (), after_id, 0))
+
+    def _scanned(
+        self, where: str, given: tuple[str, ...], after: int, column: int
+    ) -> Iterator[Event]:
+        query = f"SELECT {COLUMNS} FROM events WHERE {where} LIMIT ?"
         with translated(self.path):
-            rows = fetch(self._database.reader(), query, (after_id,))
-        parts = (rows[at : at + _BLOCK] for at in range(0, len(rows), _BLOCK))
-        return [to_event(row, it) for part in parts for row, it in decode_rows(part, warn)]
+            for rows in blocks(self._database.reader(), query, given, after, column=column):
+                for row, payload in decode_rows(rows, warn):
+                    yield to_event(row, payload)
 
     @contextmanager
     def transaction(self, lease: Lease | None = None) -> Iterator[Transaction]:
