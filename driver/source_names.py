@@ -42,7 +42,7 @@ WAVE_SCHEDULER = {
     "cost_ceiling": ("tools.cost_ceiling", ""),
     "check_gates": (_HERE, "check_gates"),
     "load_tracker_items": ("driver.backlog.tracker", "load_tracker_items"),
-    "filter_todo_items": ("driver.backlog.selection", "filter_todo_items"),
+    "filter_todo_items": ("driver.backlog.order", "filter_todo_items"),
     "select_disjoint_items": ("driver.backlog.selection", "select_disjoint_items"),
     "build_wave_manifest": (_HERE, "build_wave_manifest"),
     "emit_report": ("driver.scheduler.report", "emit_report"),

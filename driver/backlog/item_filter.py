@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from driver.backlog.selection import NOT_ASKED_FOR, Skipped, name_of
+from driver.backlog.order import name_of
+from driver.backlog.selection import NOT_ASKED_FOR, Skipped
 from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import TODO, is_open

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from driver.backlog.selection import WAITS_FOR_ITS_TIME, Skipped, seconds_of
+from driver.backlog.order import seconds_of
+from driver.backlog.selection import WAITS_FOR_ITS_TIME, Skipped
 from driver.domain.results import Verdict
 from driver.terminal.safe_text import with_note
 from state_store.documents.item_id import id_of

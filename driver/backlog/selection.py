@@ -7,62 +7,21 @@ items outweighs a more important item. `packing` searches for the set; `item_fil
 
 from __future__ import annotations
 
-import math
 import posixpath
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
+from driver.backlog.order import LEVELS, OrderedQueue, unordered
 from driver.backlog.packing import EXACT_CANDIDATES, Packing, TooHardError
 from driver.domain.item_fields import is_absolute
 from driver.domain.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
 from driver.domain.work_item import ItemProblem, ownership_problems
-from state_store.documents.item_id import id_of
-from state_store.documents.item_status import is_open
 
 Item = Mapping[str, Any]
 ProblemOf = Callable[[Item], Sequence[ItemProblem]]
-
-
-@dataclass(frozen=True, slots=True)
-class OrderedQueue:
-    """Items in order, each with its name (`name_of`) and its level (its priority)."""
-
-    items: Sequence[Item]
-    names: Sequence[str]
-    levels: Sequence[int]
-
-    def part(self, numbers: Sequence[int]) -> OrderedQueue:
-        """The items at these positions, in ascending order."""
-        if len(numbers) == len(self.names):
-            return self
-        names, levels = self.names, self.levels
-        return OrderedQueue(
-            Part(self.items, numbers), [names[n] for n in numbers], [levels[n] for n in numbers]
-        )
-
-
-class Part(Sequence[Item]):
-    """A lazy view of some items of a sequence."""
-
-    def __init__(self, items: Sequence[Item], numbers: Sequence[int]) -> None:
-        self._items, self._numbers = items, numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @overload
-    def __getitem__(self, number: int) -> Item: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Item]: ...
-    def __getitem__(self, number: int | slice) -> Item | Sequence[Item]:
-        if isinstance(number, slice):
-            return Part(self._items, self._numbers[number])
-        return self._items[self._numbers[number]]
-
 
 OVERLAP = "overlap"
 MAX_ITEMS = "max_items"
@@ -75,11 +34,6 @@ WAITS_FOR_ITS_TIME = "waits_for_next_attempt"
 
 # Reasons that need no action: the item is selected later, or was not asked for.
 PATIENT = frozenset({OVERLAP, MAX_ITEMS, NOT_ASKED_FOR, WAITS, WAITS_FOR_ITS_TIME})
-
-_PRIORITIES = {"P1": 1, "P2": 2, "P3": 3}
-# A number of this size is in milliseconds, as JavaScript writes dates.
-_LEAST_MILLISECONDS = 10**11
-_MOST_MILLISECONDS = 10**15
 
 
 class Skipped(NamedTuple):  # made a hundred thousand times for a long tracker
@@ -102,16 +56,6 @@ class Selection:
     exact: bool = True
 
 
-def order_key(item: Item) -> tuple[int, float, int]:
-    """Sort key: priority (P1 to P3; any other value is P3), then age, then number of files. Items
-    of unknown age come last in their priority."""
-    files = item.get("ownsFiles")
-    count = len(files) if isinstance(files, list | tuple) else 0
-    created = item.get("createdAt")
-    age = seconds_of(item.get("created_at") if created is None else created)
-    return _level(item), age, count
-
-
 def select_disjoint(
     items: Iterable[Item],
     max_count: int,
@@ -127,18 +71,12 @@ def select_disjoint(
     chosen in order as they fit. `default_repo` is the repository of items that name none. `real`
     resolves the path of a repository. An item with a problem of `problem_of` is not chosen.
     """
-    levelled = [(0 if first and name_of(item) in first else _level(item), item) for item in items]
-    levelled.sort(key=lambda pair: (pair[0], order_key(pair[1])))
-    found = [item for _, item in levelled]
-    names, levels = [name_of(item) for item in found], [level for level, _ in levelled]
-    queue = OrderedQueue(found, names, levels)
+    found = unordered(list(items))
+    for number, name in enumerate(found.names if first else ()):
+        if name in first:
+            found.levels[number] = 0
+    queue = found.queue(found.order())
     return select_ordered(queue, max_count, default_repo, real, problem_of)
-
-
-def ordered(items: Iterable[Item]) -> OrderedQueue:
-    """A queue of items that are already in order."""
-    found = tuple(items)
-    return OrderedQueue(found, tuple(map(name_of, found)), tuple(map(_level, found)))
 
 
 def select_ordered(
@@ -154,11 +92,6 @@ def select_ordered(
     chosen, exact = search.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
     return Selection(selected, tuple(search.skipped(chosen, max_count)), exact)
-
-
-def filter_todo_items(items: Iterable[Item]) -> list[Item]:
-    """The open items, most urgent first."""
-    return sorted(filter(is_open, items), key=order_key)
 
 
 def select_disjoint_items(items: Sequence[Item], max_count: int) -> tuple[list[Item], list[str]]:
@@ -187,7 +120,7 @@ class _Search:
         budget; beyond, items of this level and below are chosen in order.
         """
         settled: list[int] = []
-        levels = (0, *sorted(_PRIORITIES.values()))
+        levels = (0, *sorted(LEVELS.values()))
         ends = [bisect_right(self.queue.levels, level) for level in levels]
         for start, end in pairwise([0, *ends]):
             if start == end:
@@ -262,12 +195,12 @@ class _Search:
         taken, queue = OwnershipMap(), self.queue
         for number in chosen:
             taken.add(queue.names[number], None, self.paths(number))
-        last = max(chosen, default=-1) if len(chosen) >= limit else len(queue.items)
+        end = max(chosen, default=-1) + 1 if len(chosen) >= limit else len(queue.items)
         selected = set(chosen)
-        for number, name in enumerate(queue.names):
+        for number, name in enumerate(queue.names[:end]):
             if number not in selected:
-                why = self._why_not(taken, number) if number <= last else None
-                yield why or Skipped(name, MAX_ITEMS)
+                yield self._why_not(taken, number) or Skipped(name, MAX_ITEMS)
+        yield from [Skipped(name, MAX_ITEMS) for name in queue.names[end:]]
 
     def _why_not(self, taken: OwnershipMap, number: int) -> Skipped | None:
         item, name = self.queue.items[number], self.queue.names[number]
@@ -322,28 +255,3 @@ def _clashes(owners: Sequence[tuple[OwnedPath, ...]]) -> list[int]:
                 met |= of_key.get(name, 0)
         clashes.append(met & ~(1 << number))
     return clashes
-
-
-def name_of(item: Item) -> str:
-    """The name of an item in reports: its id, else its slug."""
-    return id_of(item) or str(item.get("slug") or "")
-
-
-def _level(item: Item) -> int:
-    priority = item.get("priority")
-    return _PRIORITIES.get(priority, 3) if isinstance(priority, str) else 3
-
-
-def seconds_of(value: object) -> float:
-    """A time in any usual notation, in seconds since 1970; infinite for any other value."""
-    if isinstance(value, str):
-        try:
-            when = datetime.fromisoformat(value.strip())
-        except ValueError:
-            return math.inf
-        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.inf
-    if not abs(value) < _MOST_MILLISECONDS:  # also true for NaN
-        return math.inf
-    return value / 1000 if value >= _LEAST_MILLISECONDS else float(value)

@@ -60,14 +60,28 @@ def tracker_problems(
     in the tracker. A slug must be unique among the todo items only: finished work may have the same
     name. `duplicates` are the duplicate ids, if already known."""
     todo = list(filter(is_open, items))
-    duplicates = _repeated(map(id_of, items)) if duplicates is None else duplicates
-    open_ids = set(map(id_of, todo)) if duplicates else ()
-    ids = sorted(name for name in duplicates if name in open_ids)
-    slugs = _repeated(comparison_key(str(item["slug"])) for item in todo if item.get("slug"))
+    duplicates = _repeated(list(map(id_of, items))) if duplicates is None else duplicates
+    return ambiguities(duplicates, map(id_of, todo), slug_keys(todo))
+
+
+def ambiguities(
+    duplicates: Collection[str], open_ids: Iterable[str | None], slugs: Sequence[str]
+) -> tuple[str, ...]:
+    """`tracker_problems` by the duplicate ids of the tracker, and the ids and the `slug_keys` of
+    its open items."""
+    ids = sorted(set(duplicates).intersection(open_ids)) if duplicates else ()
     return (
         *(f"duplicate_id: two items have the id {name!r}; give each its own" for name in ids),
-        *(f"duplicate_slug: two todo items have the slug {name!r}; rename one" for name in slugs),
+        *(
+            f"duplicate_slug: two todo items have the slug {name!r}; rename one"
+            for name in _repeated(slugs)
+        ),
     )
+
+
+def slug_keys(items: Iterable[Item]) -> list[str]:
+    """The slugs, as two of them are compared."""
+    return [comparison_key(str(slug)) for item in items if (slug := item.get("slug"))]
 
 
 def withdrawn(path: Path, names: Collection[str]) -> dict[str, str]:
@@ -114,6 +128,8 @@ def rewrite_items(path: Path, edit: Edit, expected: str | None = None) -> bool:
                 return True
 
 
-def _repeated(names: Iterable[str | None]) -> list[str]:
+def _repeated(names: Sequence[str | None]) -> list[str]:
+    if len(set(names)) == len(names):
+        return []  # the usual case, in a third of the time
     counts = Counter(name for name in names if name is not None)
     return [name for name, count in counts.items() if count > 1]

@@ -18,16 +18,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from driver.backlog.dependencies import linked
+from driver.backlog.dependencies import KEY, linked
+from driver.backlog.order import OrderedQueue, Unordered, blocks
+from driver.backlog.plain_items import faults_in
 from driver.backlog.publication_status import is_shipped
 from driver.backlog.retry_policy import NEXT
-from driver.backlog.selection import OrderedQueue, filter_todo_items, ordered
-from driver.backlog.tracker import quick_problems, tracker_problems
+from driver.backlog.tracker import ambiguities, slug_keys
 from state_store.database.kept_items import collector_paused
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.files import read_bytes, write_bytes_atomic
 from state_store.documents.item_id import id_of
-from state_store.documents.item_status import FINISHED, IN_PROGRESS
+from state_store.documents.item_status import FINISHED, IN_PROGRESS, OPEN
 from state_store.tracker.base import digest_of
 from state_store.tracker.file import real_path
 from state_store.tracker.light_read import TrackerSummary, read_summary
@@ -77,7 +78,7 @@ class TrackerIndex:
         """All fields except the digest."""
         todo = self.todo
         return [
-            *(todo.items, todo.names, todo.levels),
+            *(list(todo.items), todo.names, todo.levels),
             *(list(self.faults.items()), self.linked, self.shipped),
             *(self.problems, self.non_objects, sorted(self.twice), self.statuses),
         ]
@@ -101,24 +102,36 @@ class TrackerIndex:
 
 def index_of(tracker: TrackerSummary) -> TrackerIndex:
     """Make the index of a tracker. Pure."""
-    # Most of a long tracker is done; this is the only pass over those items.
-    unfinished = [item for item in tracker.entries if item.get("status") not in _FINISHED]
-    todo = filter_todo_items(unfinished)
-    checked = enumerate(map(quick_problems, todo))
-    timed = {id(item) for item in unfinished if item.get(NEXT) is not None}
-    kept = timed.union(map(id, linked(tracker.entries, unfinished)))
-    under_way = [item for item in tracker.entries if item.get("status") == IN_PROGRESS]
+    todo, faults, slugs = Unordered(), dict[int, tuple[str, ...]](), list[str]()
+    asking, timed, shipped = list[Item](), set[int](), list[Item]()
+    statuses: Counter[str] = Counter()
     not_own = {None, *tracker.ambiguous}
+    for block in blocks(tracker.entries):
+        states = [item.get("status") for item in block]
+        statuses.update(map(str, states))
+        both = list(zip(block, states, strict=True))
+        # Most of a long tracker is done; this is the only pass over those items.
+        unfinished = [item for item, state in both if state not in _FINISHED]
+        asking += [item for item in unfinished if KEY in item]
+        timed.update(id(item) for item in unfinished if item.get(NEXT) is not None)
+        under_way = [item for item, state in both if state == IN_PROGRESS]
+        shipped += [i for i in under_way if is_shipped(i) and id_of(i) not in not_own]
+        opened = [item for item, state in both if state in OPEN]
+        faults.update((len(todo.items) + number, why) for number, why in faults_in(opened))
+        slugs += slug_keys(opened)
+        todo.add(opened)
+    kept = timed.union(map(id, linked(tracker.entries, asking)))
+    order = todo.order()
     return TrackerIndex(
         digest=tracker.digest,
-        todo=ordered(todo),
-        faults={number: problems for number, problems in checked if problems},
+        todo=todo.queue(order),
+        faults={n: faults[was] for n, was in enumerate(order) if was in faults} if faults else {},
         linked=tuple(item for item in tracker.entries if id(item) in kept) if kept else (),
-        shipped=tuple(i for i in under_way if is_shipped(i) and id_of(i) not in not_own),
-        problems=tracker_problems(todo, tracker.ambiguous),
+        shipped=tuple(shipped),
+        problems=ambiguities(tracker.ambiguous, map(id_of, todo.items), slugs),
         non_objects=tracker.non_objects,
         twice=tracker.ambiguous,
-        statuses=Counter(str(item.get("status")) for item in tracker.entries),
+        statuses=statuses,
     )
 
 

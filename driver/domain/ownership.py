@@ -36,7 +36,7 @@ _DEVICE_NAME = (
     "[cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|[cC][oO][mM][1-9]|[lL][pP][tT][1-9]"
 )
 _QUICK_NAME = rf"(?!(?:{_DEVICE_NAME})(?:[./]|\Z))[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*"
-_PLAIN_PATH = re.compile(rf"{_QUICK_NAME}(?:/{_QUICK_NAME})*/?\Z")
+PLAIN_PATH = re.compile(rf"{_QUICK_NAME}(?:/{_QUICK_NAME})*/?\Z")
 
 
 class OwnershipError(InputError):
@@ -141,7 +141,7 @@ def is_plain(entry: str) -> bool:
     size = len(entry)
     return (
         (size < MAX_DEPTH or (size < MAX_COMPONENT_BYTES and entry.count("/") < MAX_DEPTH))
-        and _PLAIN_PATH.match(entry) is not None
+        and PLAIN_PATH.match(entry) is not None
     )  # fmt: skip
 
 

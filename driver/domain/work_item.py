@@ -16,7 +16,7 @@ from typing import Any
 from driver.backend_api.driver import EFFORT_NORMAL
 from driver.domain import item_fields as fields
 from driver.domain.item_fields import Command, InvalidValueError, is_absolute
-from driver.domain.ownership import OwnershipError, comparison_key, is_plain, parse_owned
+from driver.domain.ownership import OwnershipError, comparison_key, parse_owned
 from driver.runners.counts import Allowance
 from driver.test_command.exit_code_rules import command_problems
 from state_store.documents.errors import InputError
@@ -88,7 +88,7 @@ class WorkItem:
 
     def to_json(self) -> dict[str, Any]:
         """The manifest's JSON form, without the keys that have no value."""
-        known = {key: getattr(self, name) for key, (name, _) in _FIELDS.items()}
+        known = {key: getattr(self, name) for key, (name, _) in FIELDS.items()}
         listed = {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}
         return {**self.extra, **{k: v for k, v in listed.items() if v is not None}}
 
@@ -136,23 +136,31 @@ def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manif
 
 def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProblem, ...]]:
     """The item as data and no problems, or None and all its problems."""
-    values, found = _values(item, _FIELDS)
+    values, found = _values(item, FIELDS)
     command = values.get("test_command")
     if problems := (*found, *(_unsafe(command) if command else ())):
         return None, problems
     given = {name: value for name, value in values.items() if value is not None}
-    extra = {key: value for key, value in item.items() if key not in _FIELDS}
+    extra = {key: value for key, value in item.items() if key not in FIELDS}
     return WorkItem(**given, extra=extra), ()
 
 
 def item_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
     """All problems of an item, as `check_item` reports them."""
-    return check_item(item)[1] if shape_problems(item) else command_problems_of(item)
+    return check_item(item)[1]
 
 
 def shape_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
     """All problems of an item but those that only a parser of its test command finds."""
-    return () if _is_plain(item) else tuple(_values(item, _FIELDS)[1])
+    return tuple(_values(item, FIELDS)[1])
+
+
+def value_is_sound(key: str, value: object) -> bool:
+    """True if the value of a field that is not required has no problem of its own."""
+    try:
+        return value is None or FIELDS[key][1](value) is not None
+    except InvalidValueError:
+        return False
 
 
 def command_problems_of(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
@@ -171,7 +179,7 @@ def _values(
     found: list[ItemProblem] = []
     values: dict[str, Any] = {}
     for key in keys:
-        value, (name, check) = item.get(key), _FIELDS[key]
+        value, (name, check) = item.get(key), FIELDS[key]
         if value is None and key not in _REQUIRED:
             continue
         values[name] = None
@@ -183,32 +191,6 @@ def _values(
             found.append(ItemProblem(_REASONS.get(key, f"invalid_{key}"), f"{key} {fault}"))
     found += _owned(values)
     return values, found
-
-
-def _is_plain(item: Mapping[str, Any]) -> bool:
-    """A fast test for the usual item of a long backlog: after True only its test command may have a
-    problem. After False it may have none either."""
-    get = item.get
-    slug, command, prompt, owned = get("slug"), get("testCmd"), get("prompt"), get("ownsFiles")
-    name, title = get("id"), get("title", "-")
-    if not (
-        type(slug) is type(command) is type(prompt) is type(name) is type(title) is str
-        and type(owned) is list
-        and _UNUSUAL.isdisjoint(item)
-    ):
-        return False
-    together = f"{slug}{command}{prompt}{name}{title}"
-    return (
-        together.isascii()
-        and "\0" not in together
-        and len(together) < fields.MAX_TEXT
-        and not ("" in (slug, command, prompt, name, title) or command.isspace())
-        and not (prompt.isspace() or name.isspace() or title.isspace())
-        and fields.is_slug(slug)
-        and 0 < len(owned) <= fields.MAX_OWNED_FILES
-        and set(map(type, owned)) == {str}
-        and all(map(is_plain, owned))
-    )
 
 
 def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
@@ -235,7 +217,7 @@ def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
 def _near(item: Mapping[str, Any], key: str) -> str:
     """A hint at another spelling of a missing key, such as `test_cmd` or `ownFiles`; "" for
     none."""
-    unknown = (k for k in islice(item, 100) if k not in _FIELDS)
+    unknown = (k for k in islice(item, 100) if k not in FIELDS)
     spelled = {str(k)[:50].replace("_", "").replace("-", "").lower(): k for k in unknown}
     near = [spelled[found] for found in get_close_matches(key.lower(), spelled, 1, 0.8)]
     return f" (found {near[0]!r}; write {key!r})" if near else ""
@@ -296,7 +278,7 @@ _REASONS = {
 }
 
 # JSON key -> (field of WorkItem, check of its value)
-_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "ownsFiles": ("owns_files", fields.entries_of),
     "id": ("item_id", fields.identifier_of),
     "slug": ("slug", fields.slug_of),
@@ -321,6 +303,3 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "validateAllJson": ("validate_all_json", fields.flag_of),
     "pipeline": ("pipeline", fields.phases_of),
 }
-
-# An item with any of these fields is not checked by `_is_plain`.
-_UNUSUAL = _FIELDS.keys() - {"ownsFiles", "id", "slug", "title", "prompt", "testCmd"}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from driver.backlog.order import name_of
 from driver.backlog.publication_status import (
     Merged,
     PublicationStatus,
@@ -25,7 +26,6 @@ from driver.backlog.publication_status import (
     status_of,
 )
 from driver.backlog.retry_policy import opened
-from driver.backlog.selection import name_of
 from driver.backlog.tracker import Edit
 from driver.domain.commit_message import item_name, task_of
 from driver.domain.item_fields import InvalidValueError, slug_of, text_of

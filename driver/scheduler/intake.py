@@ -16,15 +16,9 @@ from typing import Any
 from driver.backends.item_bridge import build_manifest_item
 from driver.backlog.dependencies import waiting
 from driver.backlog.item_filter import names_of
+from driver.backlog.order import OrderedQueue, name_of
 from driver.backlog.retry_policy import in_backoff
-from driver.backlog.selection import (
-    OrderedQueue,
-    Selection,
-    Skipped,
-    name_of,
-    select_disjoint,
-    select_ordered,
-)
+from driver.backlog.selection import Selection, Skipped, select_disjoint, select_ordered
 from driver.backlog.tracker_index import TrackerIndex
 from driver.domain.work_item import INVALID_COMMAND, MAX_PROBLEMS_SHOWN, command_problems_of
 from driver.scheduler.context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request

@@ -13,6 +13,8 @@ TODO, CLAIMED = "todo", "claimed"
 IN_PROGRESS = "in_progress"  # shipped, but not yet merged into the target
 DONE, BLOCKED, ARCHIVED = "done", "blocked", "archived"
 
+OPEN = (TODO, CLAIMED)  # a tuple, because a status may be an unhashable value
+
 # A shipped item is finished, although its commit may not be in the base of the next wave yet.
 FINISHED = frozenset({IN_PROGRESS, DONE, ARCHIVED})
 
@@ -22,7 +24,7 @@ def is_open(item: Mapping[str, Any]) -> bool:
 
     Only the lease shows if a run works on the item, because a killed run leaves it claimed.
     """
-    return item.get("status") in (TODO, CLAIMED)
+    return item.get("status") in OPEN
 
 
 def is_finished(item: Mapping[str, Any]) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from driver.backlog.selection import filter_todo_items, select_disjoint
+from driver.backlog.order import filter_todo_items
+from driver.backlog.selection import select_disjoint
 from driver.backlog.tracker import load_tracker_items, tracker_problems, validate_item
 from driver.domain.work_item import Manifest, check_item, parse_manifest
 from state_store.documents.errors import InputError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from driver.backlog.selection import filter_todo_items
+from driver.backlog.order import filter_todo_items
 from driver.cli.summary_lines import summary_lines
 from driver.scheduler.audit_rules import (
     FAILING_ITEM,

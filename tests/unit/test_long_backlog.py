@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from driver.backlog.order import ordered
 from driver.backlog.packing import EXACT_CANDIDATES
-from driver.backlog.selection import Item, Selection, ordered, select_ordered
+from driver.backlog.selection import Item, Selection, select_ordered
 from driver.backlog.tracker_index import index_of
 from driver.domain.work_item import (
     INVALID_COMMAND,

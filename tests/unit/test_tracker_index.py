@@ -9,15 +9,11 @@ from typing import Any
 import pytest
 
 from driver.backlog.dependencies import needed, waiting
+from driver.backlog.order import OrderedQueue, Part, filter_todo_items, name_of
+from driver.backlog.plain_items import are_plain, faults_in
 from driver.backlog.retry_policy import in_backoff
-from driver.backlog.selection import (
-    OrderedQueue,
-    Part,
-    filter_todo_items,
-    name_of,
-    select_disjoint,
-    select_ordered,
-)
+from driver.backlog.selection import select_disjoint, select_ordered
+from driver.backlog.tracker import quick_problems
 from driver.backlog.tracker_index import index_of
 from driver.domain.ownership import OwnershipError, is_plain, parse_owned
 from driver.domain.work_item import check_item, item_problems
@@ -105,6 +101,46 @@ def test_a_look_finds_nothing_sound_that_a_check_does_not() -> None:
         less = {k: v for k, v in SOUND.items() if k != key}
         assert item_problems(less) == check_item(less)[1]
     assert item_problems(SOUND) == ()
+
+
+def test_a_block_of_plain_items_has_no_problem_in_any_of_them() -> None:
+    names = ("workDir", "repo", "phase", "verificationTier", "fewerTests", "exclusive", "other")
+    odd = [{**SOUND, key: value} for key in (*SOUND, *names) for value in ODD]
+    odd += [{k: v for k, v in SOUND.items() if k != key} for key in SOUND]
+    odd += [{**SOUND, "workDir": "deep/" * 30 + "x", "ownsFiles": ["a/" * 15 + "b"]}]
+    told = dict(faults_in([SOUND, *odd]))
+    assert told == {n: why for n, i in enumerate(odd, 1) if (why := quick_problems(i))}
+    assert len(told) > 200
+    plain = [item for item in odd if are_plain([SOUND, item])]
+    assert [item for item in plain if quick_problems(item)] == []
+    assert len(plain) > 40  # else a block would be no faster
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"id": 7, "title": "\u00e9", "prompt": "\u00fcber"},
+        {"repo": "/r", "workDir": "pkg/core", "label": "x", "effort": "normal", "exclusive": False},
+        {"selfCheckCmd": "make check", "verificationTier": 2, "title": None},
+    ],
+)
+def test_the_usual_item_is_plain(more: dict[str, Any]) -> None:
+    assert are_plain([SOUND, {**SOUND, **more}])
+
+
+def test_equal_values_of_other_types_are_told_apart() -> None:
+    items = [{**SOUND, "fewerTests": 1}, {**SOUND, "fewerTests": True}]
+    assert dict(faults_in(items)).keys() == {1}
+
+
+def test_a_faulty_item_anywhere_in_a_long_tracker_is_told() -> None:
+    items = [{**SOUND, "id": f"T-{n}", "slug": f"s{n}", "status": "todo", "createdAt": -n}
+             for n in range(1000)]  # fmt: skip
+    items[3]["prompt"] = ""
+    items[700]["ownsFiles"] = ["../x"]
+    index = index_of(TrackerSummary("", items, frozenset(), ()))
+    assert {index.todo.names[number] for number in index.faults} == {"T-3", "T-700"}
 
 
 @pytest.mark.parametrize(
