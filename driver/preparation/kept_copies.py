@@ -14,18 +14,12 @@ import itertools
 import os
 import stat
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from driver.filesystem.tree import (
-    Signature,
-    copy_into,
-    newest_of,
-    remove_tree,
-    signature_at,
-    snapshot,
-)
+from driver.filesystem.tree import Signature, copy_into, newest_of, remove_tree, signature_at
 from driver.preparation.copies import copy_folder
+from driver.preparation.stat_listing import StatListing
 
 _MOST_MENDED = 500  # with more changed paths, a new copy takes no longer
 
@@ -39,10 +33,11 @@ class KeptCopies:
     ) -> None:
         self.names = tuple(str(PurePosixPath(name)) for name in names)
         self._top, self._environ, self._spare = top, environ, spare
+        self._sources = {name: StatListing(top, (name,)) for name in self.names}
         self._at_start = {name: self._source(name) for name in self.names}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self._waiting: list[tuple[Path, Mapping[str, Signature]]] = []
+        self._waiting: list[KeptCopy] = []
 
     @property
     def may_move(self) -> bool:
@@ -65,12 +60,13 @@ class KeptCopies:
             spare = self._waiting.pop() if self._waiting else None
         if spare is not None:
             with contextlib.suppress(OSError):
-                if (seen := self._moved(*spare, place)) is not None:
-                    return KeptCopy(self, place, seen)
+                if (moved := self._moved(spare, place)) is not None:
+                    return moved
             for name in self.names:
                 remove_tree(place / name)
         self.copy_to(place)
-        return KeptCopy(self, place, seen_in(place, self.names))
+        expected = sum(map(len, self._at_start.values()))
+        return KeptCopy(self, place, StatListing(place, self.names, expected=expected))
 
     def copy_to(self, place: Path) -> None:
         """Make a copy in the folder `place` that stays there. Raises OSError."""
@@ -83,8 +79,9 @@ class KeptCopies:
         """Keep a copy for the next place. It is as it was laid. Raises OSError."""
         folder = self._spare / str(next(self._numbers))
         self._move(copy.place, folder)
+        copy.place = folder
         with self._lock:
-            self._waiting.append((folder, copy.seen))
+            self._waiting.append(copy)
 
     def restore(self, path: str, place: Path) -> bool:
         """Copy one file, link or folder, without its content, again; False if its source changed
@@ -109,24 +106,19 @@ class KeptCopies:
 
     def _source(self, name: str) -> Mapping[str, Signature]:
         try:
-            return seen_in(self._top, [name])
+            return self._sources[name].look()
         except OSError as trouble:  # a folder that nobody may read
             return {name: (trouble.errno or 0,)}
 
-    def _moved(
-        self, folder: Path, before: Mapping[str, Signature], place: Path
-    ) -> dict[str, Signature] | None:
-        """Move a waiting copy to `place`; returns its stat data, None if it was changed. A moved
-        file gets a new change time, so single files are copied again."""
-        folders = self._move(folder, place)
-        seen = seen_in(place, folders)
-        known = {path: one for path, one in before.items() if path not in self._single(folders)}
-        for name in self._single(folders):
+    def _moved(self, spare: KeptCopy, place: Path) -> KeptCopy | None:
+        """Move a waiting copy to `place`; None if it was changed. A moved file gets a new change
+        time, so single files are copied again."""
+        folders = self._move(spare.place, place)
+        single = {*self.names} - {*folders}
+        for name in single:
             copy_folder(self._top / name, place / name, self._environ)
-        return seen | seen_in(place, self._single(folders)) if seen == known else None
-
-    def _single(self, folders: Iterable[str]) -> set[str]:
-        return {*self.names} - {*folders}
+        moved = KeptCopy(self, place, spare.listing.at(place))
+        return moved if _without(moved.seen, single) == _without(spare.seen, single) else None
 
     def _move(self, here: Path, there: Path) -> list[str]:
         """Move the copied folders; returns their names."""
@@ -138,10 +130,11 @@ class KeptCopies:
 
 
 class KeptCopy:
-    """The copy in the folder `place`, with the stat data `seen`."""
+    """The copy in the folder `place`. `seen` is its stat data as it was laid."""
 
-    def __init__(self, copies: KeptCopies, place: Path, seen: Mapping[str, Signature]) -> None:
-        self.place, self.seen = place, dict(seen)
+    def __init__(self, copies: KeptCopies, place: Path, listing: StatListing) -> None:
+        self.place, self.listing = place, listing
+        self.seen = dict(listing.look())
         self.names = frozenset(copies.names)
         self.newest_ns = 0  # the time of the last file that was copied again
         self._copies = copies
@@ -151,7 +144,7 @@ class KeptCopy:
         above = {folder for name in self.names for folder in (self.place / name).parents}
         if any(folder.is_symlink() for folder in above if folder.is_relative_to(self.place)):
             return False  # what is behind a link may be another's
-        now = seen_in(self.place, self.names)
+        now = self.listing.look()
         if now == self.seen:
             return True
         differing = [p for p in now.keys() | self.seen.keys() if now.get(p) != self.seen.get(p)]
@@ -160,7 +153,7 @@ class KeptCopy:
         for path in sorted(differing):  # a folder before what is in it
             if not self._mended(path, now.get(path)):
                 return False
-        now = seen_in(self.place, self.names)
+        now = self.listing.look()
         copied = {path: now[path] for path in differing if path in now and path in self.seen}
         self.newest_ns = newest_of(copied)
         self.seen |= copied
@@ -180,20 +173,8 @@ class KeptCopy:
         return before is None or self._copies.restore(path, self.place)
 
 
-def seen_in(top: Path, names: Iterable[str]) -> dict[str, Signature]:
-    """The stat data of the paths `names` below `top`, and of everything in them. Raises OSError if
-    a folder cannot be read."""
-    found: dict[str, Signature] = {}
-    for name in names:
-        own = signature_at(f"{top}/{name}")
-        if own is None:
-            continue
-        found[name] = own
-        if stat.S_ISDIR(own[0]):
-            found |= {
-                f"{name}/{path}": one for path, one in snapshot(top / name, without=()).items()
-            }
-    return found
+def _without(seen: Mapping[str, Signature], names: set[str]) -> dict[str, Signature]:
+    return {path: one for path, one in seen.items() if path not in names}
 
 
 def _is_folder(path: Path) -> bool:

@@ -29,6 +29,7 @@ from driver.git.repository import borrow_objects, lay_git_dir, replace_in_refs
 from driver.preparation.copies import remove_folder
 from driver.preparation.kept_copies import KeptCopies
 from driver.preparation.setup_reads import SetupKey, SetupReads
+from driver.preparation.stat_listing import StatListing
 from driver.workspace.clone_workspace import CloneWorkspace
 from driver.workspace.repository_context import GitContext, Observed, TestCheckout
 from driver.workspace.root import all_or_nothing, own_folder
@@ -152,9 +153,9 @@ class CloneContext(GitContext):
         with all_or_nothing(path):
             remove_tree(path)
             self.git.checkout(tree, path, index)
-            copy = TreeCheckout(path, index, self.git, {}, {})
+            copy = TreeCheckout(path, index, self.git, self._listing(path), {}, {})
             self.show_as_staged(copy, self.base, self.repository.branch)
-            copy.seen = snapshot(path)
+            copy.seen = copy.listing.look()
             copy.settle()
         try:
             yield copy
@@ -231,13 +232,24 @@ class CloneContext(GitContext):
         self._furnish(path, index, tree, (), copies=False)
         with all_or_nothing(path), self._writing:
             kept = self._copies.lay(path) if self._prepare.copy else None
-        seen = snapshot(path, without=(".git", *self._copies.names))
+        listing = self._listing(path, (".git", *self._copies.names))
+        seen = listing.look()
         # Its `.git` is as `show_as_staged` makes one, and nothing has run here yet.
         borrow_objects(path / ".git", self.repository, self.git.path / "objects")
         own = snapshot(path / ".git")
         shown = "" if self.has_attributes else tree
         return TreeCheckout(
-            path, index, self.git, {}, seen, own, shown, kept=kept, remove=self.remove
+            path,
+            index,
+            self.git,
+            listing,
+            {},
+            seen,
+            own,
+            shown,
+            kept=kept,
+            remove=self.remove,
+            is_new=True,
         )
 
     def _set_up(self, number: int, tree: str) -> TreeCheckout:
@@ -250,7 +262,8 @@ class CloneContext(GitContext):
             # Compiled from the tree's files. If size and second equal those of the next tree,
             # Python would run this tree's code instead.
             remove_tree(path / folder / "__pycache__")
-        seen = snapshot(path)
+        listing = self._listing(path)
+        seen = listing.look()
         known = paths | folders
         products = {name: signature for name, signature in seen.items() if name not in known}
         self._reads.learn_products(products)
@@ -258,6 +271,7 @@ class CloneContext(GitContext):
             path,
             index,
             self.git,
+            listing,
             products,
             seen,
             made_for=tree,
@@ -265,6 +279,9 @@ class CloneContext(GitContext):
             environment=environment,
             remove=self.remove,
         )
+
+    def _listing(self, path: Path, without: tuple[str, ...] = (".git",)) -> StatListing:
+        return StatListing(path, without=without, expected=len(self.listed))
 
     def _new_place(self, number: int) -> tuple[Path, Path]:
         indexes = self.folder / "indexes"

@@ -19,6 +19,7 @@ from driver.filesystem.tree import Signature, remove_tree, signature_at, snapsho
 from driver.git.private_git import PrivateGit
 from driver.preparation.kept_copies import KeptCopy
 from driver.preparation.setup_reads import SetupKey
+from driver.preparation.stat_listing import StatListing
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import CannotRunError
 
@@ -29,11 +30,13 @@ _MAX_SETUPS = 3
 @dataclass
 class TreeCheckout(TestCheckout):
     """A folder with exactly one git tree and the products of the set-up. `products` are the files
-    that the set-up made on the tree `made_for`, `seen` all files of the current tree. The folder
-    `beside` has more of its products. The copied paths `kept` are in neither."""
+    that the set-up made on the tree `made_for`, `seen` all files of the current tree, as `listing`
+    lists them. The folder `beside` has more of its products. The copied paths `kept` are in
+    neither. `is_new` is true until the first use if nothing ran in it yet."""
 
     index: Path
     git: PrivateGit
+    listing: StatListing
     products: Mapping[str, Signature]
     seen: Mapping[str, Signature]
     git_dir: Mapping[str, Signature] = field(default_factory=dict)
@@ -42,12 +45,12 @@ class TreeCheckout(TestCheckout):
     beside: Path | None = None
     kept: KeptCopy | None = None
     remove: Callable[[Path], None] = remove_tree
+    is_new: bool = False
     identity: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.identity = _identity(self.path)
         self.products_beside = snapshot(self.beside) if self.beside else {}
-        self._apart = (".git", *(self.kept.names if self.kept else ()))
 
     @property
     def probe(self) -> Path:
@@ -55,14 +58,17 @@ class TreeCheckout(TestCheckout):
         return self.index.with_suffix(".tick")
 
     def tampered(self) -> tuple[str, ...]:
-        top, products = f"{self.path}/", self.products
+        top, products, now = f"{self.path}/", self.products, None
+        if self.listing.is_large:
+            with contextlib.suppress(OSError):  # a folder that may not be read: look at each path
+                now = self.listing.look()
         suspects = [
             path
             for path, before in self.seen.items()
             # A set-up product that is also in the tree belongs to the tree.
             if products.get(path) != before
             and len(before) > 1
-            and signature_at(top + path) != before
+            and (signature_at(top + path) if now is None else now.get(path)) != before
         ]
         return self.git.tampered(self.path, self.index, suspects) if suspects else ()
 
@@ -71,14 +77,12 @@ class TreeCheckout(TestCheckout):
         if _identity(self.path) != self.identity:
             return False  # a test replaced the folder; it is not ours to restore
         try:
-            spoiled = self.beside and snapshot(self.beside) != self.products_beside
-            if spoiled or (self.kept and not self.kept.put_back()):
-                return False
-            back = self._put_back()
+            back = set() if self.is_new else self._put_back()
         except OSError:  # too deep, unreadable, busy: use a fresh checkout
             return False
         if back is None:
             return False
+        self.is_new = False
         if tree == self.shown and not back & self.seen.keys():
             return True
         self.shown = ""
@@ -121,14 +125,20 @@ class TreeCheckout(TestCheckout):
 
     def _switch(self, tree: str) -> None:
         self.git.switch(tree, self.path, self.index)
-        self.seen = snapshot(self.path, without=self._apart)
+        self.seen = self.listing.look()
 
     def _put_back(self) -> set[str] | None:
         """Undo the changes of the last test; returns the paths that differed, None if that is
         impossible."""
-        now = snapshot(self.path, without=self._apart)
+        if self.beside and snapshot(self.beside) != self.products_beside:
+            return None
+        if self.kept and not self.kept.put_back():
+            return None
+        now = self.listing.look()
         if any(now.get(path) != before for path, before in self.products.items()):
             return None
+        if now == self.seen:
+            return set()
         touched = {path for path in now if now[path] != self.seen.get(path)}
         for path in sorted(touched):
             before, whole = self.seen.get(path), self.path / path

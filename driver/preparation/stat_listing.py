@@ -1,0 +1,134 @@
+"""Lists the stat data of large folders again and again, with the system's `find`.
+
+The interpreter needs ten times as much of its own processor for it, and its threads wait for each
+other meanwhile. `snapshot` gives the same for small folders, and where `find` cannot.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from driver.execution.processes import capture
+from driver.filesystem.tree import Signature, signature_at, snapshot
+
+_FEW = 500  # with fewer entries, starting a program takes longer
+_LIMIT_S = 900.0
+_FORMAT = (
+    *("-type", "d", "-printf", r"%p\0d%m\0"),
+    *("-o", "-printf", r"%p\0%y%m %s %T@ %C@ %i\0"),
+)
+_KINDS = {
+    **{"f": stat.S_IFREG, "d": stat.S_IFDIR, "l": stat.S_IFLNK, "p": stat.S_IFIFO},
+    **{"s": stat.S_IFSOCK, "b": stat.S_IFBLK, "c": stat.S_IFCHR},
+}
+# Times before 1970 and digits of another kind are read by ourselves.
+_FILE = re.compile(r"([flpsbc])([0-7]+) (\d+) (\d+)\.(\d{9})0? (\d+)\.(\d{9})0? (\d+)", re.ASCII)
+_FOLDER = re.compile(r"d([0-7]+)", re.ASCII)
+_GLOB = re.compile(r"([\\*?\[])")
+
+
+class StatListing:
+    """Lists the paths `names` in the folder `top` and everything in them, or with no `names`
+    everything in it, except for the paths `without`. `expected` is about how many these are. Not
+    thread safe."""
+
+    def __init__(
+        self,
+        top: Path,
+        names: tuple[str, ...] = (),
+        without: Collection[str] = (),
+        expected: int = 0,
+    ) -> None:
+        self._top, self._names, self._without = top, names, without
+        self._many = expected > _FEW
+        self._printed = b""
+        self._records: dict[str, str] = {}
+        self._seen: dict[str, Signature] = {}
+
+    def at(self, top: Path) -> StatListing:
+        """The listing of the same paths in a folder that this one was moved to."""
+        moved = StatListing(top, self._names, self._without)
+        moved._many, moved._printed = self._many, self._printed
+        moved._records, moved._seen = self._records, self._seen
+        return moved
+
+    @property
+    def is_large(self) -> bool:
+        """True if one look is cheaper than reading the stat data of each path."""
+        return self._many
+
+    def look(self) -> Mapping[str, Signature]:
+        """Map each path to its signature (see `snapshot`). Raises OSError if a folder cannot be
+        read."""
+        printed = self._found() if self._many else None
+        if printed is None:
+            seen = self._read()
+            self._many = len(seen) > _FEW
+            return seen
+        if printed != self._printed:
+            self._seen = dict(self._parsed(printed))
+            self._printed = printed
+        return self._seen
+
+    def _read(self) -> dict[str, Signature]:
+        if not self._names:
+            return snapshot(self._top, without=self._without)
+        seen: dict[str, Signature] = {}
+        for name in self._names:
+            own = signature_at(f"{self._top}/{name}")
+            if own is None:
+                continue
+            seen[name] = own
+            if stat.S_ISDIR(own[0]):
+                inside = snapshot(self._top / name, without=())
+                seen |= {f"{name}/{path}": one for path, one in inside.items()}
+        return seen
+
+    def _found(self) -> bytes | None:
+        """The output of `find`; None if it cannot list these paths."""
+        program = _program()
+        names = [name for name in self._names if os.path.lexists(self._top / name)]
+        if not program or (self._names and not names):
+            return None
+        starts = [f"./{name}" for name in names] or [".", "-mindepth", "1"]
+        apart = [_GLOB.sub(r"\\\1", f"./{path}") for path in self._without]
+        pruned = [word for path in apart for word in ("-path", path, "-prune", "-o")]
+        argv = (program, *starts, *pruned, *_FORMAT)
+        done = capture(argv, cwd=self._top, env={"LC_ALL": "C"}, timeout_s=_LIMIT_S)
+        # It also fails at a folder that may not be read, or that is removed meanwhile.
+        return done.stdout if done.ok and not done.stderr else None
+
+    def _parsed(self, printed: bytes) -> Iterator[tuple[str, Signature]]:
+        fields = os.fsdecode(printed).split("\0")
+        before, self._records = self._records, {}
+        for path, record in zip(fields[:-1:2], fields[1::2], strict=True):
+            name = path[2:]
+            self._records[name] = record
+            signature = self._seen.get(name) if before.get(name) == record else _read_out(record)
+            if signature is None:
+                signature = signature_at(f"{self._top}/{name}")
+            if signature is not None:  # else it was just removed
+                yield name, signature
+
+
+def _read_out(record: str) -> Signature | None:
+    """The signature that `find` printed; None if it has to be read again."""
+    if folder := _FOLDER.fullmatch(record):
+        return (stat.S_IFDIR | int(folder[1], 8),)
+    if (file := _FILE.fullmatch(record)) is None:
+        return None
+    kind, mode, size, *times, inode = file.groups()
+    modified, changed = (int("".join(one)) for one in (times[:2], times[2:]))
+    return (_KINDS[kind] | int(mode, 8), int(size), modified, changed, int(inode))
+
+
+def _program() -> str:
+    """The system's own `find`; "" without one. No other program of this name is believed."""
+    if sys.platform != "linux":
+        return ""
+    return next((one for one in ("/usr/bin/find", "/bin/find") if os.access(one, os.X_OK)), "")
