@@ -5,7 +5,6 @@ tree under test. No agent ever sees a test checkout."""
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,40 +24,20 @@ from driver.filesystem.tree import (
     snapshot,
 )
 from driver.git.private_git import PrivateGit, Remote, Repository
-from driver.git.repository import borrow_objects, lay_git_dir, replace_in_refs
+from driver.git.repository import borrow_objects, replace_in_refs
 from driver.preparation.copies import remove_folder
 from driver.preparation.kept_copies import KeptCopies
 from driver.preparation.setup_reads import SetupKey, SetupReads
 from driver.preparation.stat_listing import StatListing
 from driver.workspace.clone_workspace import CloneWorkspace
+from driver.workspace.own_git import OwnGit, exclude
 from driver.workspace.repository_context import GitContext, Observed, TestCheckout
 from driver.workspace.root import all_or_nothing, own_folder
 from driver.workspace.setup import Preparation, SetupError, check_copies
 from driver.workspace.test_checkouts import TestCheckouts, TreeCheckout
 from state_store.documents.journal import safe_slug
 
-# The user's global git settings also apply in an agent's clone. Override them: no monitor process
-# for each clone, no hooks of the user on an agent's commit, no passphrase prompt, line ends as
-# committed.
-_CLONE_CONFIG = f"""\
-\tbare = false
-\tautocrlf = false
-\tfsmonitor = false
-\tuntrackedCache = false
-\thooksPath = {os.devnull}
-[commit]
-\tgpgSign = false
-[tag]
-\tgpgSign = false
-[gc]
-\tauto = 0
-[maintenance]
-\tauto = false
-"""
-# aider else adds this line to the project's .gitignore.
-_CLONE_EXCLUDE = b".aider*\n"
 _SECOND_NS = 1_000_000_000
-_PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
 class CloneContext(GitContext):
@@ -79,6 +58,7 @@ class CloneContext(GitContext):
         self.folder = folder
         self.checkout_guard = checkout_guard
         self._prepare = prepare
+        self._own_git = OwnGit(git, repository)
         self.leftovers = prepare.leftovers
         # If all clones were written at once, all would be ready late, and no agent could start
         # early.
@@ -125,7 +105,7 @@ class CloneContext(GitContext):
         name = safe_slug(slug)  # an item may be called ../../home, and its folder is removed later
         top, index = self.folder / "items" / name, self.folder / "indexes" / name
         environment = self._furnish(top, index, self.base_tree, self.paths)
-        _exclude(top)
+        exclude(top)
         made = CloneWorkspace(self, top, index, work_dir, owned)
         made.environment, made.beside = environment, self.private(top)
         if self._starts_dirty:
@@ -181,7 +161,7 @@ class CloneContext(GitContext):
     def show_as_staged(self, checkout: TreeCheckout, commit: str, branch: str | None) -> None:
         """Give a test checkout a `.git` with `branch` at `commit`, until it shows another tree. Git
         then reports every difference from the commit as staged."""
-        self._lay_git(checkout.path, checkout.index, head=commit, branch=branch)
+        self._own_git.lay(checkout.path, checkout.index, head=commit, branch=branch)
         # A test may read the staged objects, which are only in Tidegate's private git dir.
         borrow_objects(checkout.path / ".git", self.repository, self.git.path / "objects")
 
@@ -198,8 +178,8 @@ class CloneContext(GitContext):
         self.git.stage(top, own / "index", [path, *there])
 
     def lay_git(self, path: Path, index: Path) -> None:
-        self._lay_git(path, index, head=self.base, branch=self.repository.branch)
-        _exclude(path)
+        self._own_git.lay(path, index, head=self.base, branch=self.repository.branch)
+        exclude(path)
 
     def close(self) -> None:
         self.checkouts.close()
@@ -312,7 +292,7 @@ class CloneContext(GitContext):
             with self._writing:
                 remove_tree(path)
                 self.git.checkout(tree, path, index)
-                self._lay_git(path, index, head=self.base, branch=self.repository.branch)
+                self._own_git.lay(path, index, head=self.base, branch=self.repository.branch)
                 if tree != self.base_tree:
                     borrow_objects(path / ".git", self.repository, self.git.path / "objects")
                 # Also in turns: many at once would make the disk slow for all.
@@ -346,22 +326,3 @@ class CloneContext(GitContext):
                 return
         self.show_as_staged(checkout, self.base, self.repository.branch)
         checkout.git_dir = snapshot(own)
-
-    def _lay_git(self, path: Path, index: Path, *, head: str, branch: str | None) -> None:
-        own = path / ".git"
-        remove_tree(own)
-        config = self._probed + _CLONE_CONFIG
-        lay_git_dir(own, self.repository, head=head, branch=branch, config=config)
-        shutil.copyfile(index, own / "index")
-
-    @functools.cached_property
-    def _probed(self) -> str:
-        """The facts of this file system that git found. A repeated key could not be set by
-        agents."""
-        made = (self.git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
-        return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
-
-
-def _exclude(clone: Path) -> None:
-    """Let an agent's git ignore files that its program would else have the project ignore."""
-    (clone / ".git" / "info" / "exclude").write_bytes(_CLONE_EXCLUDE)
