@@ -13,9 +13,9 @@ from driver.backends.recording import RecordingWriter
 from driver.backends.registry import driver_of
 from driver.backlog.item_filter import ItemFilter
 from driver.cli.report_files import check_places, keep_standard_files, kept_beside_run, write_report
-from driver.cli.summary_lines import summary_lines
 from driver.execution.cancellation import CancellationToken, listening
 from driver.git.private_git import open_repository
+from driver.reports.summary_lines import summary_lines, table_and_page
 from driver.run_state.plan import Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler import cycle
@@ -70,7 +70,8 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
             report = {**report, "failpoints": "active"}
         code = write_report(report, output)
         # Last, so that a terminal shows them below the long report.
-        for line in (*lines, *([str(report["error"])] if report.get("error") else [])):
+        stopped = [str(report["error"])] if report.get("error") else []
+        for line in (*table_and_page(report), *lines, *stopped):
             to_stderr().say(line)
     return code
 
@@ -109,7 +110,7 @@ def _manifest_report(
             resume_journal=args.resume,
             options=replace(options, recording=recording),
         )
-        return kept_beside_run(report, settings.state_dir)
+        return kept_beside_run(report, settings.state_dir, settings.environ)
 
 
 @contextmanager
@@ -162,7 +163,7 @@ def _cycle_report(
         ),
         run_wave,
     )
-    return kept_beside_run(report, settings.state_dir)
+    return kept_beside_run(report, settings.state_dir, settings.environ)
 
 
 def _repository(args: argparse.Namespace, elsewhere: Sequence[Path]) -> Path | None:

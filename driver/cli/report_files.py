@@ -15,7 +15,7 @@ from typing import Any
 from driver.backends.recording import RecordingWriter
 from driver.terminal.progress import to_stderr
 from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
-from state_store.documents.files import write_json_atomic, write_text_where_named
+from state_store.documents.files import write_text_where_named
 from state_store.documents.indented_json import indented
 from state_store.documents.journal import safe_slug
 
@@ -54,15 +54,20 @@ def check_places(args: argparse.Namespace) -> None:
         RecordingWriter(Path(args.record))  # refuses a file that is not a recording
 
 
-def kept_beside_run(report: dict[str, Any], state_dir: Path) -> dict[str, Any]:
-    """Writes the report into the run folder too, in case stdout is closed. Returns the report."""
+def kept_beside_run(
+    report: dict[str, Any], state_dir: Path, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Writes the reports into the run folder, in case stdout is closed too. Returns the short
+    document, or the report of a wave that has no folder."""
     try:
         folder = state_dir / "runs" / safe_slug(str(report.get("wave_id")))
-        if folder.is_dir():
-            write_json_atomic(folder / "report.json", report)
-    except (TidegateError, OSError, ValueError) as error:
-        to_stderr().say(f"the report is not in the run folder: {error}")
-    return report
+    except ValueError:
+        return report
+    if not folder.is_dir():
+        return report
+    from driver.reports.files import write_reports  # noqa: PLC0415 - loaded when a wave has ended
+
+    return dict(write_reports(report, folder, environ, to_stderr().say))
 
 
 def write_report(report: Mapping[str, Any], output: str | None) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from driver.reports.documents import whole_record
 from driver.run_state.run_registry import RECORD, dead_runs
 from driver.workspace.saved_patch import INTERRUPTED, WORK
 from state_store.documents.files import BadFileError, read_json
@@ -36,8 +37,12 @@ class PastWave:
 
     @property
     def built(self) -> list[Json]:
-        """The records of its items."""
+        """The records of its items, without the parts that their own files have."""
         return objects_in(self.report.get("built"))
+
+    def whole(self, record: Json) -> Json:
+        """The whole record of an item."""
+        return whole_record(record, self.folder)
 
     @property
     def shipments(self) -> list[Json]:

@@ -213,8 +213,9 @@ def _receipts(state_dir: Path, wave: str, item: str) -> Iterator[TestRun]:
             continue
         for record in past.built:
             if item in (record.get("slug"), record.get("id")):
-                yield from receipts_in(record.get("together"))
-                for attempt in objects_in(record.get("attempts")):
+                whole = past.whole(record)
+                yield from receipts_in(whole.get("together"))
+                for attempt in objects_in(whole.get("attempts")):
                     yield from receipts_of_evidence(attempt.get("evidence"))
 
 

@@ -1,7 +1,7 @@
 """The title and the Markdown body of a pull request, from a summary of its items. Pure.
 
 Only words and numbers of ours are plain text. Names, commands, reasons, and everything that an
-agent, a reviewer or a test wrote is in code and escaped by `escaped_text`.
+agent, a reviewer or a test wrote is in code and escaped by `terminal.markdown`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from driver.pull_requests.escaped_text import cell, fenced, plain
 from driver.runners.result import Counts
+from driver.terminal.markdown import cell, fenced, plain
 from driver.terminal.safe_text import counted
 
 MAX_TITLE_CHARS = 200

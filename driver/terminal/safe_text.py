@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
+from typing import Any
 
 
 def safe_line(text: str) -> str:
@@ -26,6 +27,13 @@ def bounded(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+
+
+def shortened(text: Any, limit: int) -> Any:
+    """`text` cut at `limit` characters, with three dots. Other values stay unchanged."""
+    if not isinstance(text, str) or len(text) <= limit:
+        return text
+    return text[: limit - 3] + "..."
 
 
 def describe_verdict(verdict: str, reason: str | None) -> str:

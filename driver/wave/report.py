@@ -149,6 +149,7 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
     return {
         "slug": outcome.slug,
         "id": item.planned.item.item_id,
+        "title": item.planned.item.title,
         "dispatched": any(attempt.phase in (BUILD, REPAIR) for attempt in outcome.attempts),
         "skipped_from_journal": outcome.resumed,
         "trust_verified": False,

@@ -127,6 +127,22 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
         staged.swap_in(sync=True)
 
 
+def replace_unflushed(path: Path, data: bytes) -> None:
+    """Replace `path` at once, without flushing it to disk: for files that can be made again.
+
+    Creates a missing folder. After a crash of the machine the file may be empty. Raises OSError.
+    """
+    make_folder(path.parent)
+    fresh = path.parent / f".{os.urandom(8).hex()}.tmp"
+    try:
+        fresh.write_bytes(data)
+        _replace(fresh, path)
+    except BaseException:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
+
+
 def write_text_where_named(path: Path, text: str) -> None:
     """Like `write_text_atomic`, for a path that the user named.
 

@@ -14,6 +14,10 @@ from typing import Any
 _STEP = "  "
 
 
+class OneLine(dict[str, Any]):
+    """An object that is written on one line, however long the document around it is."""
+
+
 class _NotPlainError(Exception):
     """A value that only `json` knows how to write, or to refuse."""
 
@@ -42,6 +46,9 @@ def _add(value: Any, line: str, add: Callable[[str], None], quoted: Callable[[st
         add(int.__repr__(value))
     elif isinstance(value, float) and isfinite(value):
         add(float.__repr__(value))
+    elif isinstance(value, OneLine):
+        basic = quoted is encoder.encode_basestring_ascii
+        add(json.dumps(value, ensure_ascii=basic, allow_nan=False))
     elif isinstance(value, dict):
         _add_object(value, line, add, quoted)
     elif isinstance(value, (list, tuple)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from driver.cli.summary_lines import summary_lines
+from driver.reports.summary_lines import summary_lines
 from tests.support.beside import beside
 from tests.support.interpreter import PYTHON
 from tests.support.waves import Scene, built, item, writes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.cli.summary_lines import summary_lines
+from driver.reports.summary_lines import summary_lines
 from tests.support.waves import Scene, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a test for a POSIX shell")

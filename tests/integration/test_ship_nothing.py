@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from driver.cli.summary_lines import summary_lines
+from driver.reports.summary_lines import summary_lines
 from driver.wave_scheduler import run_wave_scheduler
 from tests.support.repos import frozen
 from tests.support.waves import Scene, ScriptedDriver, built, item, writes

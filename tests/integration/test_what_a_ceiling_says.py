@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import Usage, WorkerResult
-from driver.cli.summary_lines import summary_lines
 from driver.limits.admission import GateClosedError, check_halt
+from driver.reports.summary_lines import summary_lines
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, built, item, verdicts
 from tools import halt

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from driver.reports.documents import join
 from tests.support import warm
 from tests.support.interpreter import ALONE, PYTHON
 
@@ -60,10 +61,10 @@ class Ran:
 
     @property
     def report(self) -> dict[str, Any]:
-        """stdout as its one JSON document."""
+        """stdout as its one JSON document, with the details that it names."""
         document = json.loads(self.out)
         assert isinstance(document, dict)
-        return document
+        return join(document)
 
     @property
     def verdicts(self) -> dict[str, str]:

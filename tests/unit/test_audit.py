@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driver.backlog.order import filter_todo_items
-from driver.cli.summary_lines import summary_lines
+from driver.reports.summary_lines import summary_lines
 from driver.scheduler.audit_rules import (
     FAILING_ITEM,
     FLAKY_TEST,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driver.backlog.selection import Selection, Skipped
-from driver.cli.summary_lines import summary_lines
+from driver.reports.summary_lines import summary_lines
 from driver.scheduler.report import cycle_report
 from driver.terminal.safe_text import describe_verdict
 

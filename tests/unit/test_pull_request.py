@@ -16,7 +16,6 @@ from driver.pull_requests.body import (
     body,
     title,
 )
-from driver.pull_requests.escaped_text import cell, escaped, fenced, plain
 from driver.pull_requests.forge import (
     NotMadeError,
     environment_of,
@@ -25,6 +24,7 @@ from driver.pull_requests.forge import (
     repository_name,
 )
 from driver.runners.result import Counts
+from driver.terminal.markdown import cell, escaped, fenced, plain
 
 MARK = "zqx"
 HOSTILE = [

@@ -7,21 +7,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from driver.backlog.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
+from driver.reports.documents import wave_of
+from driver.reports.overview import overview
+from driver.reports.table import table_lines
 from driver.scheduler.report import INTAKE
 from driver.terminal.safe_text import counted, describe_verdict, typed, without_remedy
 from state_store.documents.errors import ExitCode
+from state_store.documents.interpreter import interpreter_name
 from state_store.documents.item_status import BLOCKED
 
 Json = Mapping[str, Any]
+PAGE = "report.md"
 _MOST_NAMED = 10
+_RECOVER = Path(__file__).parents[2] / "tools" / "recover.py"
 
 
 def summary_lines(report: Json) -> tuple[str, ...]:
     """Returns the lines for the report of a wave or a cycle. Empty if there was nothing to do."""
-    wave = report.get("wave") or report
+    wave = wave_of(report)
     built: Sequence[Json] = wave.get("built") or ()
     requests = [
         f"pull request of {one['branch']}: {made['url'] or 'made'} ({made['state']})"
@@ -30,7 +37,7 @@ def summary_lines(report: Json) -> tuple[str, ...]:
         for one in wave.get("pull_requests") or ()
     ]
     if not built:
-        return (*_left_out(report), *requests, *_dry(report), *_idle(report))
+        return (*left_out(report), *requests, *_dry(report), *_idle(report))
     shipped = wave.get("shipped")
     open_items = [record for record in built if record["slug"] not in (shipped or ())]
     items = counted(len(built), "item")
@@ -41,11 +48,13 @@ def summary_lines(report: Json) -> tuple[str, ...]:
     return (
         count,
         *(_unshipped(record) for record in open_items),
-        *_left_out(report),
+        *left_out(report),
         *_evidence(wave),
+        *_risks(report),
         *_warnings(report),
         *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo)),
         *requests,
+        *_next(wave),
     )
 
 
@@ -77,7 +86,7 @@ def _idle(report: Json) -> Iterator[str]:
 
 def _warnings(report: Json) -> Iterator[str]:
     """Yields errors of records, which do not change the exit code."""
-    wave = report.get("wave") or report
+    wave = wave_of(report)
     if trouble := wave.get("journal_error"):
         yield f"a record of this run is incomplete: {trouble}"
     warnings = (report.get("audit_warning"), (report.get("checkpoint") or {}).get("warning"))
@@ -114,7 +123,50 @@ def _evidence(wave: Json) -> Iterator[str]:
         yield f"on the base as well ({whose}): {doubt['reason']}{remedy}"
 
 
-def _left_out(report: Json) -> Iterator[str]:
+def _risks(report: Json) -> Iterator[str]:
+    """Yields the items to read first for another reason than their grade."""
+    told = {one["slug"] for one in wave_of(report).get("read_first") or ()}
+    risky = [pair for pair in overview(report).to_read_first() if pair[0].slug not in told]
+    for item, why in risky[:_MOST_NAMED]:
+        yield f"read first: {item.slug}: {'; '.join(why)}"
+    if more := len(risky) - _MOST_NAMED:
+        yield from [f"read first: {counted(more, 'more item')}"] if more > 0 else []
+
+
+def table_and_page(report: Json) -> Iterator[str]:
+    """Yields the table of a wave's items, and the place of the page with everything."""
+    yield from table_lines(overview(report))
+    if folder := run_folder(wave_of(report)):
+        yield f"report: {folder / PAGE}"
+
+
+def run_folder(wave: Json) -> Path | None:
+    """The folder of a wave, as its items' lines name it."""
+    details = next((one["details"] for one in wave.get("built") or () if one.get("details")), None)
+    return Path(details).parents[1] if details else None
+
+
+def next_command(wave: Json) -> str:
+    """The command that shows the shipped branch, else the first saved work; "" if there is none."""
+    for repo in wave.get("shipped_repos") or ():
+        if repo.get("branch") and repo.get("sha"):
+            return _look(repo)
+    folder = run_folder(wave)
+    kept = next((one["slug"] for one in wave.get("built") or () if one.get("savedWork")), None)
+    if folder is None or kept is None or wave.get("aborted"):
+        return ""
+    state = ("--state-dir", folder.parents[1])
+    return typed(interpreter_name(), _RECOVER, "show", f"{wave['wave_id']}/{kept}", *state)
+
+
+def _next(wave: Json) -> Iterator[str]:
+    """Yields the command that shows saved work, if no branch is shown."""
+    shown = any(repo.get("branch") and repo.get("sha") for repo in wave.get("shipped_repos") or ())
+    if not shown and (command := next_command(wave)):
+        yield f"next: {command}"
+
+
+def left_out(report: Json) -> Iterator[str]:
     """Yields each invalid item, and the number of waiting items."""
     skipped: Sequence[Json] = report.get("items_skipped") or ()
     skipped = [one for one in skipped if one["reason"] != NOT_ASKED_FOR]
@@ -145,6 +197,10 @@ def _shipment(repo: Json) -> Iterator[str]:
     if repo.get("error"):
         state = "kept, not shipped"
     yield f"branch {branch}: {state}"
+    yield f"look: {_look(repo)}"
+
+
+def _look(repo: Json) -> str:
     # Not HEAD: the checkout may be moved ahead, or be on another branch than the target.
     since = (repo.get("onto") or "HEAD")[:12]
-    yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"{since}..{branch}")
+    return typed("git", "-C", repo["repo"], "log", "--stat", f"{since}..{repo['branch']}")

@@ -1,4 +1,4 @@
-"""Escapes foreign text for a forge: it is shown, but calls, closes and links nothing. Pure.
+"""Escapes foreign text for Markdown: it is shown, but calls, closes and links nothing. Pure.
 
 A forge reads a description as Markdown, and again as plain text if it becomes the message of a
 merge. So nothing here relies on Markdown alone: a blank breaks every active sign, and text in a
@@ -30,10 +30,15 @@ def plain(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
-def cell(text: str) -> str:
-    """A line as code for a table cell; a dash for an empty text."""
-    line = plain(text, _CELL_CHARS).replace("|", _BROKEN_BAR).replace("`", "'")
+def code(text: str, limit: int) -> str:
+    """A line as code, also for a table cell; a dash for an empty text."""
+    line = plain(text, limit).replace("|", _BROKEN_BAR).replace("`", "'")
     return f"`{line}`" if line else "-"
+
+
+def cell(text: str) -> str:
+    """A short line as code for a table cell."""
+    return code(text, _CELL_CHARS)
 
 
 def fenced(text: str, limit: int) -> str:

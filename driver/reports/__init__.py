@@ -1,0 +1,1 @@
+"""The reports of waves for people and for other programs."""

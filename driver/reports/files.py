@@ -1,0 +1,75 @@
+"""Writes the reports of a wave into its folder. An error changes no verdict and is told.
+
+The files can be made again from the stored details, so they are replaced at once and not flushed;
+only `report.json` is. Nothing here reads or changes the state of a wave.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from driver.reports.diffs import Diff, diffs
+from driver.reports.documents import split
+from driver.reports.markdown_page import markdown
+from driver.reports.overview import overview
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import replace_unflushed, write_json_atomic
+from state_store.documents.indented_json import indented
+
+Json = Mapping[str, Any]
+Say = Callable[[str], None]
+DOCUMENT = "report.json"
+MARKDOWN = "report.md"
+JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
+_MOST_SUMMARY_BYTES = 2**20
+
+
+def write_reports(report: Json, folder: Path, environ: Mapping[str, str], say: Say) -> Json:
+    """Writes all reports of a wave into its folder, and returns the short document; the whole
+    report if its details could not be written."""
+    changes: dict[str, Diff] = {}
+    try:
+        changes = diffs(report, environ)
+    except (TidegateError, OSError) as error:
+        say(f"the reports have no changes of items: {error}")
+    sizes = {slug: change.size.to_json() for slug, change in changes.items()}
+    short, details = split(report, folder, sizes)
+    try:
+        for path, record in details.items():
+            replace_unflushed(path, _json(record))
+    except (OSError, ValueError) as error:
+        say(f"the details of the report are not in the run folder, so the report has them: {error}")
+        short = dict(report)
+    try:
+        write_json_atomic(folder / DOCUMENT, short)
+    except (TidegateError, OSError, ValueError) as error:
+        say(f"the report is not in the run folder: {error}")
+    _write_pages(short, folder, environ, say)
+    return short
+
+
+def _write_pages(short: Json, folder: Path, environ: Mapping[str, str], say: Say) -> None:
+    try:
+        page = markdown(overview(short)).encode("utf-8", "replace")
+        replace_unflushed(folder / MARKDOWN, page)
+        if environ.get(JOB_SUMMARY):
+            _append(Path(environ[JOB_SUMMARY]), page)
+    except Exception as error:  # noqa: BLE001 - a page is no reason to lose the wave's report
+        say(f"{MARKDOWN} was not written: {error!r}")
+
+
+def _json(record: Json) -> bytes:
+    try:
+        return f"{indented(record, allow_nan=False, ensure_ascii=False)}\n".encode()
+    except UnicodeEncodeError:  # half a surrogate pair, as in an undecodable file name
+        return f"{indented(record, allow_nan=False)}\n".encode()
+
+
+def _append(path: Path, page: bytes) -> None:
+    """Appends to the job's summary. GitHub shows none at all above its limit."""
+    with path.open("ab") as stream:
+        if os.fstat(stream.fileno()).st_size + len(page) < _MOST_SUMMARY_BYTES:
+            stream.write(page)
