@@ -25,6 +25,8 @@ from driver.git.branch_view import HEADS, REMOTE_HEADS, BranchView
 from driver.git.private_git import Repository
 from driver.maintenance.leftovers import BRANCH, leftovers
 from driver.maintenance.past_waves import live_waves, past_waves
+from driver.preparation.copies import remove_folder
+from driver.preparation.removal import SUFFIX
 from driver.publishing.wave_branches import forget, merged_into, pending_refs, wave_branches
 from driver.run_state.run_registry import clear_up, dead_runs
 from driver.workspace.run_folder import GIT, owner_of, save_unfinished, sentence
@@ -128,9 +130,20 @@ def _dead_runs(scope: Scope) -> Iterator[Step]:
 def _workspaces(scope: Scope) -> Iterator[_Found]:
     assert scope.root is not None
     for folder in sorted(scope.root.glob("*/")):
+        if folder.name.endswith(SUFFIX) and not folder.is_symlink():
+            yield _of_ended_run(scope, folder)
+            continue
         is_ours = owner_of(folder) is not None or (folder / GIT / "HEAD").is_file()
         if not folder.is_symlink() and (is_ours or not any(folder.iterdir())):
             yield _workspace(scope, folder)
+
+
+def _of_ended_run(scope: Scope, folder: Path) -> _Found:
+    """A folder that its run emptied of all work, and left to a process that removes it."""
+    if users := users_of(folder.resolve()):
+        return _Found("workspaces", str(folder), f"process {users[0]} uses it")
+    remove = partial(remove_folder, folder, scope.environ)
+    return _Found("workspaces", str(folder), "its run has ended", remove)
 
 
 def _workspace(scope: Scope, folder: Path) -> _Found:

@@ -38,11 +38,13 @@ def copy_folder(
     copy_into(source, target)
 
 
-def remove_folder(top: Path, environ: Mapping[str, str]) -> None:
-    """Remove a path and everything below it, also read-only files and very deep folders. Raises
-    OSError with the first path that could not be removed."""
+def remove_folder(top: Path, environ: Mapping[str, str], *, gently: bool = False) -> None:
+    """Remove a path and everything below it, also read-only files and very deep folders. With
+    `gently`, other work comes first. Raises OSError with the first path that could not be
+    removed."""
     if os.name == "posix" and top.is_dir() and not top.is_symlink():
-        _succeeds(("rm", "-rf", "--", str(top)), environ)
+        nicely = ("nice", "-n", "19") if gently else ()
+        _succeeds((*nicely, "rm", "-rf", "--", str(top)), environ)
     remove_tree(top)
 
 

@@ -40,6 +40,11 @@ class KeptCopies:
         self._waiting: list[KeptCopy] = []
 
     @property
+    def size(self) -> int:
+        """The number of files and folders that were there at the start."""
+        return sum(map(len, self._at_start.values()))
+
+    @property
     def may_move(self) -> bool:
         """False for compiled files beside tracked ones: they belong to the tree that they are
         from."""
@@ -65,8 +70,7 @@ class KeptCopies:
             for name in self.names:
                 remove_tree(place / name)
         self.copy_to(place)
-        expected = sum(map(len, self._at_start.values()))
-        return KeptCopy(self, place, StatListing(place, self.names, expected=expected))
+        return KeptCopy(self, place, StatListing(place, self.names, expected=self.size))
 
     def copy_to(self, place: Path) -> None:
         """Make a copy in the folder `place` that stays there. Raises OSError."""

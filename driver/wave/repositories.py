@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from driver.git.private_git import (
 )
 from driver.git.signing import signer_of
 from driver.git.user_hooks import copy_hooks
+from driver.preparation.removal import finish_removals, remove_after_the_run
 from driver.run_state.plan import Planned
 from driver.test_command.invocations import programs
 from driver.workspace.base_branch import at_target
@@ -104,7 +105,9 @@ class RepositoryOpener:
         except OSError as trouble:
             why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
             raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
-        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+        finish_removals(root, settings.environ)
+        made: list[CloneContext] = []
+        cleanup.callback(_remove, folder, made, settings.environ)
         write_owner(folder, self.mark, self.key, checkout)
         git = PrivateGit.create(folder / "private.git", checkout, settings.environ)
         repository, remote = self._started_from(checkout, git, cleanup)
@@ -113,6 +116,7 @@ class RepositoryOpener:
         prepare = preparation(settings, self.side.setups, self.key, checkout.top)
         guard = self._checkout_guard(checkout, folder)
         context = CloneContext(folder, git, repository, prepare, remote, guard)
+        made.append(context)
         context.checkouts = context.pool(_trees_for(settings, len(context.paths)))
         context.signer = signer_of(repository, settings.environ, settings.ship.sign)
         if settings.ship.hooks == "run":
@@ -156,6 +160,14 @@ class RepositoryOpener:
         """True if Tidegate's own commands may change installed files outside all repositories."""
         tests = (command_text(planned.item.test_command) for planned in self.plan)
         return bool(self.settings.workspace.setup) or any("install" in test for test in tests)
+
+
+def _remove(folder: Path, made: Sequence[CloneContext], environ: Mapping[str, str]) -> None:
+    """Remove the folder of a run; the report does not wait for a large one."""
+    if any(context.is_large for context in made):
+        remove_after_the_run(folder, environ)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def parallel_tests(settings: Settings) -> int:

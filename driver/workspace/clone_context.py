@@ -25,8 +25,8 @@ from driver.filesystem.tree import (
 )
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import borrow_objects, replace_in_refs
-from driver.preparation.copies import remove_folder
 from driver.preparation.kept_copies import KeptCopies
+from driver.preparation.removal import Removal
 from driver.preparation.setup_reads import SetupKey, SetupReads
 from driver.preparation.stat_listing import StatListing
 from driver.workspace.clone_workspace import CloneWorkspace
@@ -37,6 +37,7 @@ from driver.workspace.setup import Preparation, SetupError, check_copies
 from driver.workspace.test_checkouts import TestCheckouts, TreeCheckout
 from state_store.documents.journal import safe_slug
 
+_FEW_FILES = 3000  # so many are removed sooner than a program is started for it
 _SECOND_NS = 1_000_000_000
 
 
@@ -65,6 +66,7 @@ class CloneContext(GitContext):
         self._writing = Turns(os.cpu_count() or 2)
         check_copies(repository.top, prepare.copy, self.paths)
         self._copies = KeptCopies(repository.top, prepare.copy, git.environ, folder / "copies")
+        self._removal = Removal(folder / "removed", git.environ)
         self._reads = SetupReads(prepare.setup, prepare.reads, self.paths, self.text)
         self._changes = dict[str, tuple[Change, ...]]()
         own_folder(folder, git.environ)
@@ -183,6 +185,13 @@ class CloneContext(GitContext):
 
     def close(self) -> None:
         self.checkouts.close()
+        self._removal.stop()
+
+    @property
+    def is_large(self) -> bool:
+        """True if clones and checkouts are likely to have thousands of files."""
+        files = len(self.paths) + self._copies.size
+        return bool(self._prepare.setup) or files > _FEW_FILES
 
     @property
     def _starts_dirty(self) -> bool:
@@ -268,8 +277,8 @@ class CloneContext(GitContext):
         return self.folder / "proving" / str(number), indexes / f"proving-{number}.index"
 
     def remove(self, folder: Path) -> None:
-        if self._prepare.copy or self._prepare.setup:  # thousands of files
-            remove_folder(folder, self.environ)
+        if self.is_large:
+            self._removal.remove(folder)
         else:
             remove_tree(folder)
 

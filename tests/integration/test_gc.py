@@ -284,3 +284,13 @@ def test_bad_input_is_one_sentence(project: Project, flags: list[str], says: str
     assert (done.code, done.out) == (2, "")
     assert says in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_what_an_ended_run_left_to_be_removed_goes(project: Project) -> None:
+    left = project.home / "work" / "w1-abc.removed"
+    (left / "items").mkdir(parents=True)
+    (left / "items").chmod(0)
+    project.state.mkdir()
+    assert steps(project, "--dry-run") == {str(left): "would remove"}
+    assert steps(project) == {str(left): "removed"}
+    assert not left.exists()
