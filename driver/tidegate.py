@@ -1,4 +1,7 @@
-"""The command `tidegate`: runs the program of a subcommand with the other arguments."""
+"""The command `tidegate`: runs the program of the first word with the other arguments.
+
+`driver.cli.words` has the table of words. Only the module of the word that was typed is imported.
+"""
 
 from __future__ import annotations
 
@@ -19,52 +22,68 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROGRAMS = {
-    "init": ("tools.init", "make what a project needs to start"),
-    "doctor": ("tools.doctor", "say whether a wave can run here"),
-    "intake": ("tools.intake", "bring work from elsewhere into the tracker"),
-    "run": ("driver.wave_scheduler", "run one wave of the backlog's next items"),
-    "wave": ("driver.wave_loop", "run the wave that a manifest describes"),
-    "halt": ("tools.halt", "stop all runs, or let them go on"),
-    "status": ("tools.state", "what the store knows of items and waves"),
-    "recover": ("tools.recover", "list and bring back work that did not ship"),
-    "reproduce": ("tools.reproduce", "prove a shipped commit again"),
-    "gc": ("tools.gc", "remove what finished and dead runs left"),
-    "secrets": ("tools.secret_scan", "look for secrets before they are published"),
-    "verify-state": ("tools.verify_state", "find and mend damage of the store"),
-    "preflight": ("tools.wave_preflight", "say whether the project is ready for a wave"),
-    "templates": ("tools.wave_templates", "manifests to begin with"),
-}
+_OUTPUT_FLAGS = frozenset({"--json", "-q", "--quiet", "-v", "--verbose"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code of the one it hands over to."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help"):
-        from tools.program import flushed
-
-        return flushed(_help)
-    # `tidegate --execute` was the scheduler before there were words.
-    word, rest = ("run", words) if words[0].startswith("-") else (words[0], words[1:])
-    if word not in PROGRAMS:
-        known = ", ".join(PROGRAMS)
-        print(f"tidegate: there is no {word!r}; there is {known}", file=sys.stderr)
-        return 2
-    from importlib import import_module
-
+    words = _flags_last(list(sys.argv[1:] if argv is None else argv))
+    first = words[0] if words else "help"
+    if first in ("-h", "--help", "-V", "--version"):
+        words = ["help" if "h" in first else "version", *words[1:]]
+    elif first.startswith("-"):
+        # `tidegate --execute` was the scheduler before there were words.
+        words = ["help" if _is_output(words) else "run", *words]
+    elif not words:
+        words = ["help"]
     try:
-        code: int = import_module(PROGRAMS[word][0]).main(rest)
+        return _run(words[0], words[1:])
     except KeyboardInterrupt:
         return 130
+
+
+def _flags_last(words: list[str]) -> list[str]:
+    """Moves flags for output behind the word: `--json status` becomes `status --json`."""
+    at = 0
+    while at < len(words) and _is_output(words[at : at + 1]):
+        at += 2 if words[at] == "--color" else 1
+    return [*words[at : at + 1], *words[:at], *words[at + 1 :]]
+
+
+def _is_output(words: Sequence[str]) -> bool:
+    """True if the first word is a flag for output."""
+    return words[0] in _OUTPUT_FLAGS or words[0].partition("=")[0] == "--color"
+
+
+def _typed_name() -> str:
+    """The command as it was typed: `tidegate`, `python -m driver`, or the file."""
+    from os.path import basename, dirname
+
+    python, file = basename(sys.executable) or "python3", sys.argv[0]
+    if basename(file) == "tidegate.py":
+        return f"{python} {file}"
+    package = basename(dirname(file))
+    is_module = basename(file) == "__main__.py" and package in ("driver", "tidegate")
+    return f"{python} -m {package}" if is_module else "tidegate"
+
+
+def _run(word: str, rest: list[str]) -> int:
+    from driver.cli.words import is_there, program_of
+    from driver.terminal.invocation import typed
+
+    if word == "help" and rest[:1] and is_there(rest[0]):
+        word, rest = rest[0], ["--help"]
+    with typed(f"{_typed_name()} {word}", word) as call:
+        call.json = "--json" in rest
+        if word == "help" or not is_there(word):
+            from driver.cli import overview
+
+            return overview.main(rest) if word == "help" else overview.unknown(word)
+        from importlib import import_module
+
+        module, function = program_of(word)
+        code: int = getattr(import_module(module), function)(rest)
     return code
-
-
-def _help() -> int:
-    print("usage: tidegate WORD ...\n")
-    for word, (_, purpose) in PROGRAMS.items():
-        print(f"  {word:<14}{purpose}")
-    print("\ntidegate WORD --help: its flags")
-    return 0
 
 
 if __name__ == "__main__":

@@ -92,6 +92,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return command_line.run_cycle(args, sys.modules[__name__].run_wave)
 
 
+def plan(argv: Sequence[str] | None = None) -> int:
+    """The word `plan` of the command: a dry run, whatever the flags say. Returns the exit code."""
+    parser = build_parser()
+    parser.description = "Show what a run would do. Spends and writes nothing."
+    args = parser.parse_args(argv)
+    args.dry_run = True
+    from driver.cli import command_line
+
+    return command_line.run_cycle(args, sys.modules[__name__].run_wave)
+
+
 if __name__ == "__main__":
     try:
         sys.exit(main())

@@ -150,11 +150,10 @@ def calculate_window_bounds(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    import argparse
-
+    from driver.cli.flags import Parser
     from tools.program import program
 
-    parser = argparse.ArgumentParser(prog="cost_ceiling", description="Check the token ceiling.")
+    parser = Parser(prog="cost_ceiling.py", description="Check the token ceiling.")
     parser.add_argument("--check", action="store_true", help="exit 1 if reached or unknown")
     parser.add_argument("--spent", type=_number, help="tokens spent (default: from the ledger)")
     parser.add_argument(

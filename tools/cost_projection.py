@@ -211,18 +211,16 @@ def load_config_file(config_path: str | Path | None = None) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    import argparse
-
+    from driver.cli.flags import Parser
     from tools.program import program
 
-    parser = argparse.ArgumentParser(prog="cost_projection", description="Project what is spent.")
+    parser = Parser(prog="cost_projection.py", description="Project what is spent.")
     parser.add_argument("--projection", action="store_true", help="print the projection (default)")
     parser.add_argument("--check-alerts", action="store_true", help="alert at 70 and 90 percent")
     parser.add_argument("--window", type=float, default=WINDOW_MINUTES, metavar="MIN")
     parser.add_argument("--horizon", type=float, metavar="MIN", help="minutes to look ahead")
     parser.add_argument("--ceiling", type=int, help="tokens (default: from the settings)")
     parser.add_argument("--wave", help="the wave (default: AESOP_WAVE)")
-    parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--config", metavar="FILE", help="the config file")
     parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     return program(parser, _run, argv)

@@ -32,7 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     from driver.cli.flags import Parser
 
     parser = Parser(prog="doctor.py", description="Check if a wave can run here.")
-    parser.add_shared("--repo", "--state-dir", "--config", "--json")
+    parser.add_shared("--repo", "--state-dir", "--config")
     parser.add_argument("--network", action="store_true", help="also contact the git remote")
     return parser
 

@@ -217,13 +217,11 @@ def now() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    import argparse
-
+    from driver.cli.flags import Parser, guess
+    from driver.terminal.invocation import current
     from tools.program import program
 
-    parser = argparse.ArgumentParser(
-        prog="fleet_ledger", description="The ledger of what agents used."
-    )
+    parser = Parser(prog="fleet_ledger.py", description="The ledger of what agents used.")
     parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
     commands = parser.add_subparsers(dest="command", required=True)
     append = commands.add_parser("append", help="add a row")
@@ -237,16 +235,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     wave.add_argument("--phase", required=True, help="such as build, verify or repair")
     commands.add_parser("harvest", help="add a row for each transcript that has none")
     commands.add_parser("rotate", help="archive the older half of a long ledger")
-    commands.add_parser("summary", help="print the totals").add_argument(
-        "--json", action="store_true"
-    )
+    commands.add_parser("summary", help="print the totals")
     commands.metavar = f"{{{','.join(commands.choices)}}}"  # named if it is missing
     words = list(sys.argv[1:] if argv is None else argv)
     at = 2 if words[:1] == ["--state-dir"] else 0
     command = "".join(words[at : at + 1])
     if not command.startswith("-"):
         words[at : at + 1] = [command.lower()]
-    if not command.startswith("-") and command.lower() not in commands.choices:
+    if command.lower() not in commands.choices and not command.startswith("-"):
+        if current().command:
+            parser.error(
+                f"give one of {', '.join(commands.choices)}{guess(command, commands.choices)}"
+            )
         print(f"fleet_ledger: give one of {', '.join(commands.choices)}", file=sys.stderr)
         return REFUSED
     return program(parser, _run, words)

@@ -31,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="gc.py", description="Remove what finished and dead runs left.")
     add = parser.add_argument
-    parser.add_shared("--repo", "--state-dir", "--config", "--json")
+    parser.add_shared("--repo", "--state-dir", "--config")
     add("--dry-run", action="store_true", help="only print the plan")
     add(
         "--older-than",

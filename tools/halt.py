@@ -93,17 +93,15 @@ def resolve_state_dir(config: Mapping[str, Any] | None = None) -> Path:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    import argparse
-
+    from driver.cli.flags import Parser
     from tools.program import program
 
-    parser = argparse.ArgumentParser(prog="halt", description="Stop all runs, or allow them again.")
+    parser = Parser(prog="halt.py", description="Stop all runs, or allow them again.")
     parser.add_argument("action", nargs="?", choices=("set",), help="set the halt")
     parser.add_argument("reason", nargs="*", help="the reason, shown by every halted run")
     parser.add_argument("--status", action="store_true", help="exit 1 if halted, 0 if not")
     parser.add_argument("--clear", action="store_true", help="end the halt")
     parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
     return program(parser, _run, argv)
 
 

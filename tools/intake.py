@@ -37,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("kind", choices=KINDS, help="the format of the work")
     add("path", metavar="PATH", help="JSON of gh issue list, a folder of Markdown, a CSV file; -")
     add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
-    parser.add_shared("--state-dir", "--json")
+    parser.add_shared("--state-dir")
     add("--todo", action="store_true", help="set runnable items to todo, not only to proposed")
     add("--dry-run", action="store_true", help="only print the plan")
     return parser

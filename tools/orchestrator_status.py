@@ -68,10 +68,10 @@ def clear_status(state_dir: str | Path | None = None) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    import argparse
+    from driver.cli.flags import Parser
 
-    parser = argparse.ArgumentParser(
-        prog="orchestrator_status", description="Record the orchestrator's activity."
+    parser = Parser(
+        prog="orchestrator_status.py", description="Record the orchestrator's activity."
     )
     actions = parser.add_subparsers(dest="action", required=True)
     setting = actions.add_parser("set", help="write the status")

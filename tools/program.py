@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from driver.terminal.invocation import current, error_document, schema
 from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
 
 if TYPE_CHECKING:
@@ -25,13 +28,19 @@ def program(
     run: Callable[[argparse.Namespace], int],
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Parses the command line and runs the program; returns its exit code."""
-    name = parser.prog.removesuffix(".py")
-    return exit_code(name, lambda: run(parser.parse_args(argv)))
+    """Parses the command line and runs the program; returns its exit code. With `--json` stdout
+    gets one document in any case: the program's own, or its lines, or its error."""
+
+    def work() -> int:
+        asked = parser.parse_args(argv)
+        return _in_one_document(lambda: run(asked)) if asked.json else run(asked)
+
+    return exit_code(current().program, work)
 
 
 def exit_code(name: str, work: Callable[[], int]) -> int:
-    """The exit code of `work`. A TidegateError becomes one sentence on stderr after the name."""
+    """The exit code of `work`. A TidegateError becomes one sentence on stderr after the name, and
+    a document on stdout if the program was asked for JSON."""
     try:
         try:
             return flushed(work)
@@ -46,7 +55,14 @@ def exit_code(name: str, work: Callable[[], int]) -> int:
                 raise
             raise InputError(f"{error.filename} is no usable path: {error.strerror}") from error
     except TidegateError as error:
+        if current().verbose:
+            import traceback
+
+            traceback.print_exception(error)
         sys.stderr.write(f"{name}: {error}\n")
+        if current().json:
+            document = error_document(str(error), error.exit_code)
+            flushed(lambda: _told(document))
         return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
@@ -76,6 +92,37 @@ def require_current_folder() -> None:
         Path.cwd()
     except FileNotFoundError as error:
         raise CannotRunError("the current folder was removed; change to another folder") from error
+
+
+def _in_one_document(work: Callable[[], int]) -> int:
+    """Runs a program that was asked for JSON, and prints what it printed as one document."""
+    with redirect_stdout(io.StringIO()) as printed:
+        try:
+            code = work()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    text = printed.getvalue()
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict | list):
+        document = {"lines": text.splitlines(), "exit_code": code}
+    _told(_with_schema(document))
+    return code
+
+
+def _told(document: Any) -> int:
+    print(json.dumps(document))
+    return ExitCode.DONE
+
+
+def _with_schema(document: Any) -> Any:
+    """The document with the name of its schema. A list becomes a document of its own only for
+    `tidegate`: the program files print the lists that their callers know."""
+    if isinstance(document, dict):
+        return {"schema": schema(), **document}
+    return {"schema": schema(), "entries": document} if current().command else document
 
 
 def show(document: Any, lines: Iterable[object], *, as_json: bool) -> None:

@@ -58,10 +58,10 @@ APART = 1  # drift that is left, or fields that both stores changed
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program. Exit code 0: equal, 1: different, 2: a missing or wrong file."""
-    import argparse
+    from driver.cli.flags import Parser
 
-    parser = argparse.ArgumentParser(
-        prog="reconcile",
+    parser = Parser(
+        prog="reconcile.py",
         description="Compare the phase in STATE.md with the store's, or set it.",
     )
     add = parser.add_argument
@@ -71,7 +71,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--resolve", action="store_true", help="write the authority's phase to the other side")
     add("--authority", choices=(GIT, STORE), default=GIT, help="side that counts (default: git)")
     add("--merge", metavar="DB", help="instead: adopt the events that only this other database has")
-    add("--json", action="store_true", help="answer in JSON")
     return program(parser, _act, argv)
 
 

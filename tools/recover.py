@@ -42,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     for verb in (listing, show, restore):
         where = "the repository (default: that of the work)"
         verb.add_argument("--repo", metavar="DIR", help=where)
-        verb.add_shared("--state-dir", "--json")
+        verb.add_shared("--state-dir")
     way = restore.add_mutually_exclusive_group()
     way.add_argument("--branch", metavar="NAME", help="default: recover/ITEM")
     way.add_argument("--patch", metavar="FILE", help="write the patch there instead")

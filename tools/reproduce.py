@@ -32,7 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("wave", metavar="WAVE", help="the wave's id, or a prefix of it")
     add("item", metavar="ITEM", help="the item's slug or id")
-    parser.add_shared("--repo", "--config", "--state-dir", "--json")
+    parser.add_shared("--repo", "--config", "--state-dir")
     return parser
 
 

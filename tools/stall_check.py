@@ -153,7 +153,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--active-from", metavar="DIR", help="only agents with <id>.task or <id>.status count")
     add("--emit-recovery", action="store_true", help="print advice in JSON instead of the table")
     add("--recovery-dir", metavar="DIR", help="also write the advice to files in this folder")
-    parser.add_shared("--json")
     return parser
 
 

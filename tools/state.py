@@ -35,9 +35,9 @@ CONFLICT = 1  # `sync` left an item for a person to decide
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program. Exit code 1 if `sync` leaves conflicts."""
-    import argparse
+    from driver.cli.flags import Parser
 
-    parser = argparse.ArgumentParser(prog="state", description="Show the state of the runs.")
+    parser = Parser(prog="state.py", description="Show the state of the runs.")
     views = parser.add_subparsers(dest="what", required=True)
     items = views.add_parser("items", help="the backlog in the store")
     waves = views.add_parser("waves", help="all waves: start, end, shipped items")
@@ -56,7 +56,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     views.metavar = f"{{{','.join(views.choices)}}}"  # named if it is missing
     for view in (items, waves, wave, traces, status, events, settle):
         view.add_argument("--state-dir", help="the state folder (default: that of the settings)")
-        view.add_argument("--json", action="store_true", help="one JSON document")
     return program(parser, _act, argv)
 
 

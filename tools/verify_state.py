@@ -34,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="verify_state.py", description="Check the database of a state folder.")
     add = parser.add_argument
-    parser.add_shared("--state-dir", "--json")
+    parser.add_shared("--state-dir")
     add("--repo", metavar="DIR", help="compare with the commits on its wave branches, too")
     add("--rebuild", action="store_true", help="rebuild it from journal and tracker")
     add("--tracker", metavar="FILE", help="for --rebuild (default: tracker.json in the folder)")

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program. Returns exit code 1 if a row cannot be added."""
-    import argparse
-
+    from driver.cli.flags import Parser
     from tools.program import program
 
-    parser = argparse.ArgumentParser(prog="wave_ledger_hook", description="Ledger a wave's report.")
+    parser = Parser(prog="wave_ledger_hook.py", description="Ledger a wave's report.")
     for name in ("--report-file", "--wave", "--timestamp"):
         parser.add_argument(name, required=True)
     parser.add_argument("--state-dir", help="the state folder (default: that of the settings)")

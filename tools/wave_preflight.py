@@ -203,7 +203,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--state-root", metavar="DIR", help="its state folder (default: that of the settings)")
     add("--tracker", metavar="FILE", help="look through this backlog instead; never fails")
     add("--ledger", metavar="FILE", help="with --tracker: also sum up this ledger")
-    parser.add_shared("--json")
     return parser
 
 

@@ -95,7 +95,6 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--journal", metavar="PATH", required=True, help="a file of JSON Lines, or our own folder")
     add("--workdir", metavar="PATH", required=True, help="the folder that the files are in")
-    parser.add_shared("--json")
     return parser
 
 

@@ -142,7 +142,6 @@ def build_parser() -> argparse.ArgumentParser:
     check = actions.add_parser("validate", help="check the presets, or one, or a manifest")
     names = f"{', '.join(preset_names())}, {ALL} (the default), or a JSON file"
     check.add_argument("--template", metavar="NAME", default=ALL, help=names)
-    check.add_shared("--json")
     make = actions.add_parser("instantiate", help="print the manifest of a preset")
     make.add_argument("preset", metavar="PRESET", help=", ".join(preset_names()))
     make.add_argument("--project-name", metavar="NAME", required=True)

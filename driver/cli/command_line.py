@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 from driver.backends.recording import RecordingWriter
 from driver.backends.registry import driver_of
 from driver.backlog.item_filter import ItemFilter
+from driver.cli.plan_lines import plan_lines
 from driver.cli.report_files import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.execution.cancellation import CancellationToken, listening
 from driver.git.private_git import open_repository
@@ -20,7 +22,9 @@ from driver.run_state.plan import Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler import cycle
 from driver.scheduler.context import CycleRequest, repository_in_sight
-from driver.terminal.progress import Terminal, to_stderr
+from driver.terminal.color import is_terminal
+from driver.terminal.invocation import schema
+from driver.terminal.progress import Progress, Terminal, to_stderr
 from driver.wave.conclusion import aborted
 from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import WaveRequest, check, wave_id_of
@@ -68,12 +72,28 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
             report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
         if failpoints.active():
             report = {**report, "failpoints": "active"}
-        code = write_report(report, output)
+        code = _answer(args, report, output)
         # Last, so that a terminal shows them below the long report.
         stopped = [str(report["error"])] if report.get("error") else []
         for line in (*table_and_page(report), *lines, *stopped):
             to_stderr().say(line)
     return code
+
+
+def _answer(args: argparse.Namespace, report: dict[str, Any], output: str | None) -> int:
+    """Writes the report where a program reads it, and returns the exit code. A person at a
+    terminal gets the summary, and of a dry run the plan."""
+    if args.json:
+        report = {"schema": schema(), **report}
+    if output or args.json or not is_terminal(sys.stdout):
+        return write_report(report, output)
+    for line in plan_lines(report) if report.get("dry_run") else ():
+        sys.stdout.write(f"{line}\n")
+    return int(report.get("exit_code", not report.get("success", True)))
+
+
+def _progress(args: argparse.Namespace) -> Progress:
+    return Progress(None) if args.quiet else to_stderr()
 
 
 def _manifest_report(
@@ -87,7 +107,7 @@ def _manifest_report(
     options = WaveOptions(
         settings,
         repo,
-        progress=to_stderr(),
+        progress=_progress(args),
         stop=stop,
         survey=survey,
         from_phase=args.from_phase,
@@ -157,7 +177,7 @@ def _cycle_report(
             dry_run=args.dry_run or not args.execute,
             driver=driver_of(settings),
             state_dir=settings.state_dir,
-            options=WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop),
+            options=WaveOptions(settings=settings, repo=repo, progress=_progress(args), stop=stop),
             record=Path(args.record) if args.record else None,
             item_filter=ItemFilter(tuple(args.only or ()), tuple(args.label or ()), args.lane),
         ),

@@ -21,6 +21,7 @@ from driver.domain.prompts import build_prompt
 from driver.domain.results import BUILD, MODE_FILE, REPAIR
 from driver.domain.work_item import check_item
 from driver.git.command import private_environment, run_git
+from driver.terminal.invocation import current
 from driver.terminal.safe_text import typed
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.interpreter import interpreter_name
@@ -92,7 +93,7 @@ def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
 
 def farewell(folder: Path, report: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns three lines for a newcomer: the result, the files to look at, the next step."""
-    run = typed(interpreter_name(), _PROGRAM)
+    run = current().command or typed(interpreter_name(), _PROGRAM)
     shown = f"{_BRANCH}..{report['branch']}" if report.get("branch") else _BRANCH
     return (
         _shipped(report),

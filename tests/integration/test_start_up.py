@@ -18,8 +18,9 @@ from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, a_project, en
 
 on_project = beside_on(a_project)
 PROGRAMS = [SCHEDULER, LOOP]
-# What --help may load beyond argparse and pathlib: the program, its package and the flags.
-ALLOWANCE = 4
+# What --help may load beyond argparse and pathlib: the program, its package, the flags, and how it
+# was called.
+ALLOWANCE = 6
 WAYS = ("file", "isolated", "module", "link", "relative")
 ODD_NAME = "Pl\u00e4tze \u65e5\u672c & 'so'"
 links = pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links")
@@ -79,7 +80,12 @@ def test_a_program_starts_from_anywhere_in_every_way(folder: Path, program: Path
         command = (os.path.relpath(program, folder),)
     done = run(command, "--help", cwd=folder, env=env)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"usage: {program.name}")
+    typed = {"isolated": program, "module": f"-m driver.{program.stem}", "file": program}
+    named = f"{Path(sys.executable).name} {typed.get(way, command[0])}"
+    assert done.out.partition("[-h]")[0].split() == [
+        "usage:",
+        *(program.name if way == "link" else named).split(),
+    ]
     # --help loads little: that everything else is found as well shows only further on.
     refused = run(command, "--repo", "nowhere", "--manifest" if program == LOOP else "--tracker",
                   "gone.json", cwd=folder, env=env)  # fmt: skip

@@ -71,7 +71,8 @@ def test_a_view_is_a_line_for_each_thing(folder: Path, view: list[str], line: st
 def test_a_view_as_json_is_the_view(folder: Path, flags: list[str], view: str) -> None:
     done = looked(folder, *flags, "--json")
     with StateAPI(folder / "tracker_events.db") as api:
-        assert json.loads(done.out) == api.project(view)
+        schema = f"tidegate/state/{flags[0]}/1"
+        assert json.loads(done.out) == {"schema": schema, **api.project(view)}
 
 
 def test_events_are_those_beyond_a_version(folder: Path) -> None:
@@ -177,7 +178,10 @@ def test_two_stores_become_one(folder: Path) -> None:
     with StateAPI(other) as api:
         api.append("tracker", "item_created", {"id": "T-2", "title": "theirs"})
     done = reconciled(folder.parent, "--merge", other)
-    assert (done.code, json.loads(done.out)) == (0, {"adopted": {"tracker": 1}, "conflicts": []})
+    assert (done.code, json.loads(done.out)) == (
+        0,
+        {"schema": "tidegate/reconcile/1", "adopted": {"tracker": 1}, "conflicts": []},
+    )
     again = reconciled(folder.parent, "--merge", other)
     assert json.loads(again.out)["adopted"] == {}
     with StateAPI(folder / "tracker_events.db") as api:

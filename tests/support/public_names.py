@@ -13,6 +13,7 @@ import inspect
 import io
 import json
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
@@ -99,8 +100,7 @@ def flags_of(program: str, help_text: str) -> list[str]:
     parser = _parser_of(program)
     if parser:
         return sorted(_lines(parser, ""))
-    lines = (line for line in help_text.splitlines() if line.startswith("  "))
-    return sorted(line.split()[0] for line in lines)
+    return sorted(re.findall(r"^  (\S+)", help_text, re.MULTILINE))
 
 
 def commands_of(program: str) -> dict[tuple[str, ...], list[str]]:

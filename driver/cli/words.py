@@ -1,0 +1,179 @@
+"""The words of the command `tidegate`: program, purpose and examples of each. Data only.
+
+Imports nothing of weight, so that the help and the completions start at once.
+"""
+
+from __future__ import annotations
+
+import os
+
+EVERY_DAY, LOOKING, MENDING, MORE = "every day", "looking", "stopping and mending", "more"
+
+# The first word of a command line -> (module with `main` or with the function named behind the
+# colon, group, purpose, examples).
+WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "init": (
+        "tools.init",
+        EVERY_DAY,
+        "create the files that a project needs",
+        ("init", "init --workflow github"),
+    ),
+    "doctor": (
+        "tools.doctor",
+        EVERY_DAY,
+        "check if a wave can run here",
+        ("doctor", "doctor --network --json"),
+    ),
+    "add": (
+        "tools.add",
+        EVERY_DAY,
+        "add one item to the backlog",
+        ("add 'Round prices' --owns shop/price.py --test 'pytest -q tests/test_price.py'",),
+    ),
+    "plan": (
+        "driver.wave_scheduler:plan",
+        EVERY_DAY,
+        "show what a run would do; spends and writes nothing",
+        ("plan", "plan --max-items 2 --json"),
+    ),
+    "run": (
+        "driver.wave_scheduler",
+        EVERY_DAY,
+        "run one wave of the backlog's next items",
+        ("run --execute", "run --execute --only T-1 T-2", "run --execute --demo"),
+    ),
+    "wave": (
+        "driver.wave_loop",
+        EVERY_DAY,
+        "run the wave of a manifest",
+        ("wave --manifest wave.json --git", "wave --manifest wave.json --git --resume"),
+    ),
+    "status": (
+        "tools.state",
+        LOOKING,
+        "show items, waves, who works where, and the budget",
+        ("status items", "status wave 6f0c12ab"),
+    ),
+    "halt": (
+        "tools.halt",
+        MENDING,
+        "stop all runs, or let them go on",
+        ("halt set 'the tests are down'", "halt --status", "halt --clear"),
+    ),
+    "recover": (
+        "tools.recover",
+        MENDING,
+        "list and restore work that did not ship",
+        ("recover list", "recover restore 6f0c12ab/cart"),
+    ),
+    "gc": (
+        "tools.gc",
+        MENDING,
+        "remove what finished and dead runs left",
+        ("gc --dry-run", "gc --older-than 30"),
+    ),
+    "verify-state": (
+        "tools.verify_state",
+        MENDING,
+        "find and mend damage of the database",
+        ("verify-state", "verify-state --rebuild"),
+    ),
+    "reproduce": (
+        "tools.reproduce",
+        MENDING,
+        "verify what the project claims, or prove a shipped commit again",
+        ("reproduce", "reproduce 6f0c12ab round-prices"),
+    ),
+    "ledger": (
+        "tools.fleet_ledger",
+        MORE,
+        "the ledger of what agents used",
+        ("ledger summary", "ledger summary --json"),
+    ),
+    "intake": (
+        "tools.intake",
+        MORE,
+        "import work of other systems into the backlog",
+        ("intake github issues.json --dry-run", "intake markdown backlog/"),
+    ),
+    "secrets": (
+        "tools.secret_scan",
+        MORE,
+        "look for secrets before they are published",
+        ("secrets --staged", "secrets --range main..HEAD"),
+    ),
+    "state": (
+        "tools.state",
+        MORE,
+        "show the stored views and events, merge tracker and store",
+        ("state items", "state wave 6f0c12ab", "state sync --prefer T-1=file"),
+    ),
+    "preflight": (
+        "tools.wave_preflight",
+        MORE,
+        "check if the project is ready for a wave",
+        ("preflight",),
+    ),
+    "templates": (
+        "tools.wave_templates",
+        MORE,
+        "manifests to begin with",
+        ("templates validate", "templates instantiate docs --project-name shop --base-dir ."),
+    ),
+    "completion": (
+        "driver.cli.completion",
+        MORE,
+        "print the completions of a shell",
+        ("completion bash > ~/.local/share/bash-completion/completions/tidegate",),
+    ),
+    "version": ("driver.cli.version", MORE, "print the version", ("version", "version --json")),
+}
+# Provided by packages that may not be there: named only if their module is.
+OPTIONAL: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "report": (
+        "driver.reports.program",
+        LOOKING,
+        "compare nights: shipped, refused and why, cost",
+        ("report", "report --last 7"),
+    ),
+    "serve": (
+        "driver.live_page.program",
+        LOOKING,
+        "a page on this machine that shows the running wave",
+        ("serve",),
+    ),
+}
+
+
+def examples(command: str, word: str) -> tuple[str, ...]:
+    """The examples of a word, as `command` (which ends with the word) would be typed."""
+    known = {**WORDS, **OPTIONAL}
+    if word not in known or not command.endswith(f" {word}"):
+        return ()
+    program = command.removesuffix(word)
+    return tuple(f"{program}{example}" for example in known[word][3])
+
+
+def is_there(word: str) -> bool:
+    """True for a word of the command whose program is there."""
+    return word in WORDS or (word in OPTIONAL and _has_file(OPTIONAL[word][0]))
+
+
+def program_of(word: str) -> tuple[str, str]:
+    """The module and the function that run a word."""
+    module, _, function = (WORDS.get(word) or OPTIONAL[word])[0].partition(":")
+    return module, function or "main"
+
+
+def groups() -> dict[str, dict[str, str]]:
+    """The words with their purposes, by group."""
+    found: dict[str, dict[str, str]] = {}
+    for word, (_, group, purpose, _) in {**WORDS, **OPTIONAL}.items():
+        if is_there(word):
+            found.setdefault(group, {})[word] = purpose
+    return found
+
+
+def _has_file(module: str) -> bool:
+    home = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    return os.path.isfile(os.path.join(home, *module.split(".")) + ".py")
