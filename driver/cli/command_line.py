@@ -36,6 +36,7 @@ from state_store.documents.json_document import read_json
 from tools.program import require_current_folder
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
+from tools.settings.schema import FLAGS
 
 Job = Callable[[argparse.Namespace, cycle.RunWave, CancellationToken], dict[str, Any]]
 
@@ -199,10 +200,8 @@ def _settings(args: argparse.Namespace, repo: Path | None) -> Settings:
         project=repo,
         config=Path(args.config) if args.config else None,
         flags={
-            "backend.name": args.driver,
-            "state_dir": args.state_dir,
-            "limits.max_workers": args.max_workers,
-            "ship.target": args.target,
+            name: getattr(args, flag.removeprefix("--").replace("-", "_"))
+            for name, flag in FLAGS.items()
         },
     )
 

@@ -180,12 +180,12 @@ def _values(
     values: dict[str, Any] = {}
     for key in keys:
         value, (name, check) = item.get(key), FIELDS[key]
-        if value is None and key not in _REQUIRED:
+        if value is None and key not in REQUIRED:
             continue
         values[name] = None
         try:
             if value is None:
-                raise InvalidValueError(f"is missing{_near(item, key)}: {_REQUIRED[key]}")
+                raise InvalidValueError(f"is missing{_near(item, key)}: {REQUIRED[key]}")
             values[name] = check(value)
         except InvalidValueError as fault:
             found.append(ItemProblem(_REASONS.get(key, f"invalid_{key}"), f"{key} {fault}"))
@@ -263,7 +263,7 @@ def _repeated(items: Sequence[WorkItem]) -> Iterator[str]:
         ids.add(item.item_id or "")
 
 
-_REQUIRED = {
+REQUIRED = {
     "slug": "it names the item in reports and on branches",
     "prompt": "it tells the agent what to do",
     "ownsFiles": "it lists what the agent may change",

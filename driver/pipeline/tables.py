@@ -43,10 +43,14 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _SPOKEN_FOR = frozenset({BUILD, REPAIR, RESUME, INTEGRATION, BASELINE, PROOF})
 _WITH_PROMPT = (IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION)  # these have default prompts
 
-_KEYS: Mapping[str, Kind] = {
+PHASE_KEYS: Mapping[str, Kind] = {
     "name": setting_kinds.TEXT,
     "kind": setting_kinds.one_of(*KINDS),
-    "prompt": Kind("the name of a file below prompt_dir", setting_kinds.inside_one),
+    "prompt": Kind(
+        "the name of a file below prompt_dir",
+        setting_kinds.inside_one,
+        shape=setting_kinds.FOLDER.shape,
+    ),
     "repair": setting_kinds.ARGUMENTS,
     "commands": setting_kinds.COMMANDS,
     "writes": setting_kinds.PATTERNS,
@@ -96,13 +100,13 @@ def _phase(number: int, table: object, prompt_dir: str, problems: list[str]) -> 
         problems.append(f"phase {number} must be a table of keys")
         return None
     name = f"phase {table.get('name')!r}" if table.get("name") else f"phase {number}"
-    known = dict.fromkeys((*_KEYS, "backend"))
+    known = dict.fromkeys((*PHASE_KEYS, "backend"))
     found = [
         f"{key!r} is no key of a phase{nearest(str(key), known)}"
         for key in table
         if key not in known
     ]
-    values = {key: _value(_KEYS[key], key, table, found) for key in table if key in _KEYS}
+    values = {key: _value(PHASE_KEYS[key], key, table, found) for key in table if key in PHASE_KEYS}
     found += [f"{key} is missing" for key in ("name", "kind") if table.get(key) is None]
     if "backend" in table:
         values["backend"] = _backend(table["backend"], found)

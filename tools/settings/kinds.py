@@ -9,7 +9,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
@@ -29,13 +29,20 @@ class Kind:
 
     `accept` converts a raw value or raises ValueError. `says` completes "must be ...". `parse`
     reads text from the environment; it is None if the environment cannot set the value. Messages do
-    not repeat a `private` value.
+    not repeat a `private` value. `shape` is a JSON Schema that every accepted value fits, for the
+    documents; its title is the short name of the kind.
     """
 
     says: str
     accept: Callable[[Any], Any]
     parse: Callable[[str], Any] | None = None
     private: bool = False
+    shape: Mapping[str, Any] = field(default_factory=dict)
+
+
+def setting(kind: Kind, default: Any = None) -> Any:
+    """A field of a section. Without a default the setting is optional."""
+    return field(default=default, metadata={"kind": kind})
 
 
 def _require(condition: bool) -> None:
@@ -163,7 +170,10 @@ def whole_number(low: int, high: int | None = None) -> Kind:
         return int(raw)
 
     bound = f"of at least {low}" if high is None else f"from {low} to {high}"
-    return Kind(f"a whole number {bound}", accept, int)
+    title = f"number, at least {low}" if high is None else f"number from {low} to {high}"
+    most = {} if high is None else {"maximum": high}
+    shape = {"type": "integer", "minimum": low, **most, "title": title}
+    return Kind(f"a whole number {bound}", accept, int, shape=shape)
 
 
 def one_of(*names: str) -> Kind:
@@ -173,44 +183,142 @@ def one_of(*names: str) -> Kind:
         _require(isinstance(raw, str) and raw in names)
         return str(raw)
 
-    return Kind(" or ".join(f'"{name}"' for name in names), accept, str)
+    quoted = [f"`{name}`" for name in names]
+    title = f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+    shape = {"enum": list(names), "title": title}
+    return Kind(" or ".join(f'"{name}"' for name in names), accept, str, shape=shape)
+
+
+def _string(title: str, pattern: str = r"^(?!-)(?=.*\S)[^\x00-\x1f\x7f]+$") -> dict[str, Any]:
+    return {"type": "string", "pattern": pattern, "title": title}
+
+
+def _list(title: str, items: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **more, "title": title}
+
+
+def _amount(title: str, least: float, most: float) -> dict[str, Any]:
+    bound = "minimum" if least == 0 else "exclusiveMinimum"
+    return {"type": "number", bound: 0, "maximum": most, "title": title}
 
 
 _LEAST = math.ulp(0.0)  # the least number above 0
 _name = _text_like(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME = _string("name", "^[A-Za-z_][A-Za-z0-9_]*$")
+_WORD = {"type": "string"}
+_WORDS = _list("list of texts", _WORD)
+_COMMAND = {"anyOf": [_string("text", r"\S"), _list("list of texts", _WORD, minItems=1)]}
+_INSIDE = _string(
+    "path", r"^(?![-/\\]|[A-Za-z]:)(?!(.*[/\\])?\.\.([/\\]|$))(?=.*\S)[^\x00-\x1f\x7f]+$"
+)
+_PATTERN = _string("pattern", r"^(?![-/])(?!(.*/)?\.\.(/|$))(?=.*\S)[^\\]+$")
+_USD = {"type": "number", "minimum": 0}
+_PRICE = {
+    "type": "object",
+    "properties": {"input": _USD, "output": _USD, "cached": _USD},
+    "required": ["input", "output"],
+    "additionalProperties": False,
+}
 
-TEXT = Kind("a line of text that does not start with -", _text, str)
-REMOTE = Kind("the name or address of a git remote", _text, str, private=True)
-BRANCH = Kind("the name of a branch", _branch, str)
-PATH = Kind("a path", lambda raw: Path(_text(str(raw) if isinstance(raw, Path) else raw)), str)
-SWITCH = Kind("true or false", _switch, _parse_switch)
+TEXT = Kind("a line of text that does not start with -", _text, str, shape=_string("text"))
+REMOTE = Kind(
+    "the name or address of a git remote",
+    _text,
+    str,
+    private=True,
+    shape=_string("name or address"),
+)
+BRANCH = Kind("the name of a branch", _branch, str, shape=_string("name of a branch"))
+PATH = Kind(
+    "a path",
+    lambda raw: Path(_text(str(raw) if isinstance(raw, Path) else raw)),
+    str,
+    shape=_string("path"),
+)
+SWITCH = Kind(
+    "true or false", _switch, _parse_switch, shape={"type": "boolean", "title": "true or false"}
+)
 SECONDS = Kind(
-    f"a number of seconds above 0 and at most {WEEK_S:.0f}", _number(_LEAST, WEEK_S), float
+    f"a number of seconds above 0 and at most {WEEK_S:.0f}",
+    _number(_LEAST, WEEK_S),
+    float,
+    shape=_amount("seconds", _LEAST, WEEK_S),
 )
-WAIT = Kind(f"a number of seconds from 0 to {WEEK_S:.0f}", _number(0, WEEK_S), float)
-VARIABLE = Kind("the name of an environment variable", _name, str, private=True)
-ADDRESS = Kind("an http or https address", _text_like("https?://"), str, private=True)
+WAIT = Kind(
+    f"a number of seconds from 0 to {WEEK_S:.0f}",
+    _number(0, WEEK_S),
+    float,
+    shape=_amount("seconds, 0 is none", 0, WEEK_S),
+)
+VARIABLE = Kind("the name of an environment variable", _name, str, private=True, shape=_NAME)
+ADDRESS = Kind(
+    "an http or https address",
+    _text_like("https?://"),
+    str,
+    private=True,
+    shape=_string("http or https address", "^https?://"),
+)
 ARGV = Kind(
-    "a list of arguments, the program first", lambda raw: () if raw in ([], ()) else _argv(raw)
+    "a list of arguments, the program first",
+    lambda raw: () if raw in ([], ()) else _argv(raw),
+    shape=_list("list of texts", _WORD, prefixItems=[{"type": "string", "minLength": 1}]),
 )
-ARGUMENTS = Kind("a list of texts", _list_of(_argument))
+ARGUMENTS = Kind("a list of texts", _list_of(_argument), shape=_WORDS)
 VARIABLES = Kind(
-    "a list of names of environment variables, without values", _list_of(_name), private=True
+    "a list of names of environment variables, without values",
+    _list_of(_name),
+    private=True,
+    shape=_list("list of names", _NAME),
 )
-INSIDE = Kind("a list of paths inside the repository", _list_of(inside_one))
-FOLDER = Kind("a folder inside the repository", inside_one, str)
-PHASES = Kind("a list of tables, [[pipeline.phase]]", _tables)
-PATTERNS = Kind("a list of patterns of paths, with / between folders", _list_of(_pattern))
-COMMANDS = Kind("a list of commands, each a text or a list of arguments", _list_of(_command))
-MODELS = Kind(f"a table of models by role ({', '.join(ROLES)})", _models)
+INSIDE = Kind(
+    "a list of paths inside the repository",
+    _list_of(inside_one),
+    shape=_list("list of paths", _INSIDE),
+)
+FOLDER = Kind(
+    "a folder inside the repository", inside_one, str, shape={**_INSIDE, "title": "folder"}
+)
+PHASES = Kind(
+    "a list of tables, [[pipeline.phase]]",
+    _tables,
+    shape=_list("list of tables", {"type": "object"}),
+)
+PATTERNS = Kind(
+    "a list of patterns of paths, with / between folders",
+    _list_of(_pattern),
+    shape=_list("list of patterns", _PATTERN),
+)
+COMMANDS = Kind(
+    "a list of commands, each a text or a list of arguments",
+    _list_of(_command),
+    shape=_list("list of commands", _COMMAND),
+)
+MODELS = Kind(
+    f"a table of models by role ({', '.join(ROLES)})",
+    _models,
+    shape={
+        "type": "object",
+        "properties": {role: _string("text") for role in ROLES},
+        "additionalProperties": False,
+        "title": "table",
+    },
+)
 PRICE_TABLE = Kind(
-    "a table of models, each with input, output and perhaps cached in USD per 1M tokens", _prices
+    "a table of models, each with input, output and perhaps cached in USD per 1M tokens",
+    _prices,
+    shape={"type": "object", "additionalProperties": _PRICE, "title": "table"},
 )
 TOKENS = whole_number(0)
-USD = Kind("an amount in USD of at least 0", _number(0, _MOST_USD), float)
+USD = Kind(
+    "an amount in USD of at least 0",
+    _number(0, _MOST_USD),
+    float,
+    shape=_amount("USD, at least 0", 0, _MOST_USD),
+)
 MINUTES = Kind(
     f"a number of minutes above 0 and at most {WEEK_S / 60:.0f}",
     _number(_LEAST, WEEK_S / 60),
     float,
+    shape=_amount("minutes", _LEAST, WEEK_S / 60),
 )
 COUNT = whole_number(1)

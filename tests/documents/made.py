@@ -1,0 +1,19 @@
+"""All documents that are made from the code, each as its path and text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.documents import schemas
+from tests.documents.reference import configuration
+
+CONFIGURATION = schemas.ROOT / "docs" / "configuration.md"
+
+
+def made() -> dict[Path, str]:
+    """Every document as the code has it now."""
+    texts = {schemas.FOLDER / n: schemas.text_of(s) for n, s in schemas.documents().items()}
+    return {
+        **texts,
+        CONFIGURATION: configuration(CONFIGURATION.read_text(encoding="utf-8")),
+    }

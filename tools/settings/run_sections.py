@@ -1,0 +1,121 @@
+"""The settings of a run around its items: ship, limits, checkpoint, audit.
+
+The text below a field is its meaning; docs/configuration.md and the schema of the config are made
+from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tools.settings import kinds
+from tools.settings.kinds import one_of, setting, whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class ShipSettings:
+    """The destination of verified work, and the author of its commits."""
+
+    mode: str = setting(one_of("branch", "current", "none"), "branch")
+    """the destination of verified work: a new wave branch, or the branch that the wave started
+    from. With `none` the work is saved as patches ([operations.md](operations.md))"""
+    target: str | None = setting(kinds.TEXT)
+    """the branch that waves start from and ship to; without the key the branch that is checked out
+    ([operations.md](operations.md))"""
+    remote: str | None = setting(kinds.REMOTE)
+    """the remote that verified work is pushed to"""
+    commit: str = setting(one_of("per-item", "batch"), "per-item")
+    """one commit for each item, or one commit for all items that ship together
+    ([operations.md](operations.md))"""
+    sign: str = setting(one_of("auto", "always", "never"), "auto")
+    """whether commits are signed with your own key; `auto` follows your `commit.gpgSign`
+    ([operations.md](operations.md))"""
+    bot_name: str = setting(kinds.TEXT, "Tidegate")
+    """the author of Tidegate's commits"""
+    bot_email: str = setting(kinds.TEXT, "tidegate@localhost")
+    """the address of this author"""
+    hooks: str = setting(one_of("run", "off"), "run")
+    """whether your own `pre-commit`, `commit-msg` and `pre-push` hooks run at the ship
+    ([operations.md](operations.md#your-hooks))"""
+    hook_timeout_s: float = setting(kinds.SECONDS, 600.0)
+    """the maximum time of each hook"""
+    pr: str = setting(one_of("draft", "ready", "none"), "none")
+    """whether Tidegate opens a pull request for a pushed wave branch
+    ([operations.md](operations.md#pull-requests))"""
+    pr_command: tuple[str, ...] = setting(kinds.ARGV, ())
+    """the command that opens the pull request instead of `gh`; `{title}`, `{body_file}`, `{head}`,
+    `{base}`, `{commit}` and `{state}` in it are replaced"""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSettings:
+    """Limits of a run. None means no limit."""
+
+    max_workers: int | None = setting(kinds.COUNT)  # None means DEFAULT_WIDTH of driver.wave.run
+    """the maximum number of agents that work at the same time; 8 if the key is not set"""
+    max_parallel_tests: int | None = setting(kinds.COUNT)
+    """the maximum number of test commands that run at the same time, in all repositories of a wave
+    and for any number of agents; the number of processors if the key is not set"""
+    max_wave_tokens: int | None = setting(kinds.TOKENS)
+    """the tokens that one wave may spend; none is no ceiling"""
+    max_daily_tokens: int | None = setting(kinds.TOKENS)
+    """the tokens that all waves of one UTC day together may spend; none is no ceiling"""
+    max_wave_usd: float | None = setting(kinds.USD)
+    """the money that one wave may spend"""
+    max_daily_usd: float | None = setting(kinds.USD)
+    """the money that all waves of one UTC day may spend"""
+    max_wave_minutes: float | None = setting(kinds.MINUTES)
+    """after this clock time a wave starts no further agent; agents at work finish"""
+    max_daily_minutes: float | None = setting(kinds.MINUTES)
+    """the minutes that agents may work on one UTC day, added up"""
+    max_wave_dispatches: int | None = setting(kinds.TOKENS)
+    """the agents that one wave may start, repairs included"""
+    max_daily_dispatches: int | None = setting(kinds.TOKENS)
+    """the agents that may be started on one UTC day"""
+    default_dispatch_tokens: int = setting(whole_number(1, 10**12), 200_000)
+    """the estimate for a dispatch before any dispatch of its kind was measured"""
+    allow_unpriced: bool = setting(kinds.SWITCH, False)
+    """with a ceiling in USD: whether a model of unknown price may be used; its cost then counts as
+    nothing"""
+    wave_duration_minutes: float = setting(kinds.MINUTES, 60.0)
+    """the time for which `tools/cost_projection.py` predicts the use"""
+    lease_s: float = setting(kinds.SECONDS, 120.0)
+    """how long a silent run keeps its items; leases are renewed three times in this time. After
+    this time other runs take the items over. If the run's process is gone, they take them over at
+    once"""
+    halt_grace_s: float = setting(kinds.SECONDS, 5.0)
+    """after a halt all agents and tests end within this time. They are asked to end at once, and
+    ended by force after 2 s or half of this time, whichever is less"""
+    halt_push_s: float = setting(kinds.SECONDS, 10.0)
+    """how long a push that is under way at a halt may go on. Then the push is ended, and the next
+    run finishes it"""
+    give_up_s: float = setting(kinds.SECONDS, 1800.0)
+    """if a backend's provider answers no call for this time, the run is parked"""
+    max_attempts_per_item: int = setting(kinds.COUNT, 3)
+    """an item of the tracker is `blocked` after this many failed waves"""
+    retry_backoff_s: float = setting(kinds.WAIT, 60.0)
+    """how long a failed item waits for its next attempt; the wait doubles with each further
+    attempt. An undecided item waits this time after each attempt"""
+    retry_backoff_max_s: float = setting(kinds.WAIT, 3600.0)
+    """the longest of these waits"""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """The commit of STATE.md and BUILDLOG.md after each cycle."""
+
+    commit: bool = setting(kinds.SWITCH, False)
+    """whether STATE.md and BUILDLOG.md are committed after each wave of the scheduler
+    ([operations.md](operations.md))"""
+    branch: str = setting(kinds.BRANCH, "tidegate/state")
+    """the branch of these commits; it may contain nothing else"""
+    push: bool = setting(kinds.SWITCH, False)
+    """whether this branch is pushed, too, if there is a remote"""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """The audit after each wave."""
+
+    propose: bool = setting(kinds.SWITCH, False)
+    """whether each finding of the audit is added to the tracker as a `proposed` item"""
