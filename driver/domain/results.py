@@ -214,9 +214,10 @@ class Evidence:
     """The runs that a proof is compared with. A note gives the reason for a missing run.
 
     `reverted` is the base with the work's own tests. `without_added` is the work without the tests
-    that it adds. `canary_word` is the result with a canary test, None without such a run. `flaky`
-    means that one tree gave different results. `findings` are the objections of all checks. `grade`
-    is set for verified work, and `lacks` is what its evidence lacks for grade A.
+    that it adds. `canary_word` is the result with a canary test, None without such a run; with
+    `canary_is_check` this run is the item's spot check as well. `flaky` means that one tree gave
+    different results. `findings` are the objections of all checks. `grade` is set for verified
+    work, and `lacks` is what its evidence lacks for grade A.
     """
 
     baseline: TestRun | None = None
@@ -226,11 +227,17 @@ class Evidence:
     canaries: tuple[TestRun, ...] = ()
     canary_word: str | None = None
     canary_note: str = ""
+    canary_is_check: bool = False
     spot_checks: tuple[TestRun, ...] = ()
     flaky: bool = False
     findings: tuple[Finding, ...] = ()
     grade: Grade | None = None
     lacks: tuple[str, ...] = ()
+
+    @property
+    def spot_checked(self) -> bool:
+        """True if a rerun was asked for and made, also by the canary run."""
+        return self.canary_is_check or bool(self.spot_checks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +285,7 @@ class Attempt:
             "baselineNote": found.baseline_note or None,
             "canary": found.canary_word,
             "canaryNote": found.canary_note or None,
-            "spotChecked": bool(found.spot_checks),
+            "spotChecked": found.spot_checked,
             "flaky": found.flaky,
             "grade": str(found.grade) if found.grade else None,
             "lacks": list(found.lacks),

@@ -27,6 +27,12 @@ _NOT_FETCHED = re.compile(
     r"|dial tcp: lookup|spurious network error",
     re.IGNORECASE,
 )
+_TESTS_FAILED = (1, 101)  # the exit codes of runners for red tests; 101 is cargo's
+_LIMIT = re.compile(
+    r"coverage[^\n]*(?:threshold|limit|required|fail|not met|below)"
+    r"|(?:threshold|limit|required|fail)[^\n]*coverage",
+    re.IGNORECASE,
+)
 # The names of the checks.
 RED_FIRST = "red first"
 CANARY = "canary"
@@ -150,6 +156,26 @@ def is_doubted(proof: TestRun, canaries: Sequence[TestRun]) -> bool:
     if now.ran < proof.counts.ran:  # the canary was selected, or the run stopped early
         return False
     return now.failed > 1 and now.passed < proof.counts.passed
+
+
+def is_check_beside(proof: TestRun, canary: TestRun, planted: int) -> bool:
+    """True if the run with `planted` canary tests is a rerun of the green proof: they alone are
+    red, all other tests have the results of the proof, and the runner ended by itself."""
+    before, now = proof.counts, canary.counts
+    if not isinstance(before, Counts) or not isinstance(now, Counts) or proof.known_red:
+        return False
+    return (
+        canary.tree == proof.tree
+        and canary.exit_code in _TESTS_FAILED
+        and not canary.survivors
+        and now.failed == planted
+        and (now.passed, now.skipped) == (before.passed, before.skipped)
+    )
+
+
+def names_limit(output: str) -> bool:
+    """True if a run tells of a limit of coverage, which makes its exit code red as well."""
+    return _LIMIT.search(output) is not None
 
 
 def of_spot_checks(

@@ -64,6 +64,18 @@ def find_call(command: Command, workdir: str = "") -> Call | None:
     return call_in(command, calls[0], workdir)
 
 
+def is_bare_call(command: Command) -> bool:
+    """True if a command is one call of a runner and starts no other program, not even one that
+    only starts the runner."""
+    words = tuple(command.split()) if isinstance(command, str) else command
+    if programs(command) != (words,) or without_starter(words) != words:
+        return False
+    runner = RUNNERS.get(runner_of(words))
+    if runner is None or not _PYTHON.match(program_name(words)):
+        return runner is not None
+    return words[words.index("-m") + 1] == runner.module  # not coverage
+
+
 def call_in(command: Command, words: tuple[str, ...], workdir: str = "") -> Call:
     """The call of the program in a command that has these arguments."""
     if not isinstance(command, str):

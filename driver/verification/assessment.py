@@ -30,7 +30,7 @@ from driver.test_command.build_scripts import lines_run
 from driver.test_style.reaching_code import reached
 from driver.verification.added_tests import run_without_added
 from driver.verification.alone import DISTURBED
-from driver.verification.canary_run import run_canary
+from driver.verification.canary_run import may_be_check, run_canary
 from driver.verification.test_run import ProvenWork, prove
 
 _CODE = "code"
@@ -133,20 +133,26 @@ def _with_reverted(work: ProvenWork, found: Evidence) -> Evidence:
 
 def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
     """The evidence with the canary run, the run without added tests and the spot check. They run
-    concurrently: with enough cores they take no longer than one run."""
+    concurrently: with enough cores they take no longer than one run. A canary run that may be the
+    spot check as well is asked first."""
     item, proof = work.item, work.proof
-    canary = BackgroundTask(lambda: run_canary(work))
-    without_added = BackgroundTask(lambda: run_without_added(work, found))
     frac = item.planned.policy.spot_check_frac
+    is_chosen = acceptance.is_chosen(item.wave.wave_id, item.slug, frac)
+    as_check = is_chosen and proof.reason != DISTURBED and may_be_check(work)
+    canary = BackgroundTask(lambda: run_canary(work, as_check=as_check))
+    without_added = BackgroundTask(lambda: run_without_added(work, found))
     try:
-        is_chosen = acceptance.is_chosen(item.wave.wave_id, item.slug, frac)
-        checks = _rerun(work) if is_chosen or proof.reason == DISTURBED else ()
+        at_once = proof.reason == DISTURBED or (is_chosen and not as_check)
+        checks = _rerun(work) if at_once else ()
     finally:  # both use the item's workspace, which is deleted with the item
         by_canary, without = canary.result(), without_added.result()
-    says_nothing = by_canary.canary_word == CanaryVerdict.UNDECIDED
-    is_wanted = item.wave.settings.verify.min_grade == Grade.A and not is_rerun(proof, by_canary)
+    is_due = (
+        (as_check and not by_canary.canary_is_check)
+        or by_canary.canary_word == CanaryVerdict.UNDECIDED
+        or (item.wave.settings.verify.min_grade == Grade.A and not is_rerun(proof, by_canary))
+    )
     doubted = acceptance.is_doubted(proof, by_canary.canaries)
-    if not checks and (says_nothing or is_wanted or doubted):
+    if not checks and (is_due or doubted):
         checks = _rerun(work)
     on_canary = acceptance.of_canary(by_canary.canary_word, by_canary.canary_note)
     if doubted:
@@ -160,6 +166,7 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
         canaries=by_canary.canaries,
         canary_word=by_canary.canary_word,
         canary_note=by_canary.canary_note,
+        canary_is_check=by_canary.canary_is_check,
     )
 
 

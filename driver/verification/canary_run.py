@@ -12,7 +12,9 @@ from pathlib import Path
 
 from driver.domain.findings import Finding, FindingKind
 from driver.domain.results import CANARY, Evidence, RunKind, TestRun
+from driver.filesystem.tree import signature_at
 from driver.policy import known_red
+from driver.policy.acceptance import is_check_beside, names_limit
 from driver.run_state.test_turns import Alone
 from driver.runners.canary import (
     UNKNOWN_RUNNER,
@@ -25,6 +27,7 @@ from driver.runners.canary import (
 )
 from driver.runners.result import Counts, Doubt
 from driver.runners.runner import Canary, NotApplicable
+from driver.runners.table import is_bare_call
 from driver.verification.test_run import ProvenWork, own_test, printed, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
@@ -60,8 +63,16 @@ class _Texts(Mapping[str, str]):
         return len(self._names)
 
 
-def run_canary(work: ProvenWork) -> Evidence:
-    """The canary's part of the evidence. Never raises: the note explains a missing result."""
+def may_be_check(work: ProvenWork) -> bool:
+    """True if the canary run may be the item's spot check as well: the command is one call of a
+    runner, so its exit code tells of nothing but tests."""
+    command, verify = work.item.spec.test_command, work.item.wave.settings.verify
+    return verify.canary and work.proof.tree is not None and is_bare_call(command)
+
+
+def run_canary(work: ProvenWork, *, as_check: bool = False) -> Evidence:
+    """The canary's part of the evidence. Never raises: the note explains a missing result. With
+    `as_check` it runs in a fresh checkout, and tells if it is a rerun of the proof."""
     item, tree = work.item, work.proof.tree
     if not item.wave.settings.verify.canary:
         return _not_applicable("[verify] canary = false")
@@ -70,11 +81,11 @@ def run_canary(work: ProvenWork) -> Evidence:
     try:
         if not may_plan(item.spec.test_command):
             return _not_applicable(UNKNOWN_RUNNER)
-        with item.workspace.test_checkout(tree) as checkout:
+        with item.workspace.test_checkout(tree, fresh=as_check) as checkout:
             canary = _plan(work, checkout.path)
             if isinstance(canary, NotApplicable):
                 return _not_applicable(canary.reason)
-            found = _run(work, checkout, tree, canary)
+            found = _run(work, checkout, tree, canary, as_check=as_check)
         return _settled(work, tree, canary, found)
     except (TidegateError, OSError) as trouble:
         return Evidence(canary_word=CanaryVerdict.UNDECIDED, canary_note=str(trouble))
@@ -203,13 +214,15 @@ def _on_base(work: ProvenWork, canary: Canary, label: str = "-base") -> Evidence
         return _run(work, checkout, tree, replace(canary, selects=True), label)
 
 
-def _run(
+def _run(  # noqa: PLR0913 - the facts of a run, some by name
     work: ProvenWork,
     checkout: TestCheckout,
     tree: str,
     canary: Canary,
     label: str = "",
     before: tuple[TestRun, ...] = (),
+    *,
+    as_check: bool = False,
 ) -> Evidence:
     """Run the test with the canary, after the runs `before`. The counts of the proof give the
     number of other tests, unless only the canary is selected."""
@@ -226,6 +239,7 @@ def _run(
     test = replace(own_test(item), command=canary.command)
     if before and before[-1].beside:  # others may have disturbed it
         test = test.with_room(Alone.COMMAND)
+    ours = {path: signature_at(str(checkout.path / path)) for path in (canary.path, *changed)}
     # The checkout has one test more than its tree, so a difference from the tree means nothing.
     untracked = TestCheckout(checkout.path, environment=checkout.environment)
     run = run_test(test, untracked, tree, item.wave, output, purpose=CANARY)
@@ -234,9 +248,21 @@ def _run(
     real: Counts | Doubt | None = None if canary.selects else work.proof.counts
     top = os.path.realpath(checkout.path)
     judged = canary_verdict(canary, run.exit_code, text, run.counts, real, top)
-    item.say(f"canary {judged.verdict} after {run.duration_s:.1f} s")
-    runs = (*before, run)
-    return Evidence(canaries=runs, canary_word=judged.verdict, canary_note=judged.reason)
+    is_check = (
+        as_check
+        and judged.verdict is CanaryVerdict.RED
+        and is_check_beside(work.proof, run, len(canary.names))
+        and not names_limit(text)
+        and not checkout.touched({path: one for path, one in ours.items() if one})
+    )
+    also = ", and the spot check as well" if is_check else ""
+    item.say(f"canary {judged.verdict} after {run.duration_s:.1f} s{also}")
+    return Evidence(
+        canaries=(*before, run),
+        canary_word=judged.verdict,
+        canary_note=judged.reason,
+        canary_is_check=is_check,
+    )
 
 
 def _write(top: Path, canary: Canary) -> None:

@@ -166,7 +166,7 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "publish": outcome.publish,
         "selfWrittenTests": [c.path for c in outcome.changes if is_test(c.path)],
         "isolation": outcome.isolation,
-        "spotChecked": bool(outcome.evidence.spot_checks),
+        "spotChecked": outcome.evidence.spot_checked,
         "spot_check_failed": outcome.evidence.flaky,
         "flaky": outcome.evidence.flaky,
         "together": [run.to_json() for run in outcome.batch_runs],

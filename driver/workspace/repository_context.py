@@ -15,7 +15,7 @@ from types import MappingProxyType
 from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change
-from driver.filesystem.tree import remove_tree
+from driver.filesystem.tree import Signature, remove_tree
 from driver.git.branch_view import BranchView
 from driver.git.loose_objects import MODE_FOLDER
 from driver.git.private_git import PrivateGit, Remote, Repository
@@ -81,6 +81,12 @@ class TestCheckout:
 
     def tampered(self) -> tuple[str, ...]:
         """Tracked paths whose content or mode differs from the git tree."""
+        return ()
+
+    def touched(self, written: Mapping[str, Signature]) -> tuple[str, ...]:
+        """Files of the tree that were written since the checkout was lent, even with the same
+        content. The paths `written` had these signatures last."""
+        del written
         return ()
 
 

@@ -58,19 +58,22 @@ class TreeCheckout(TestCheckout):
         return self.index.with_suffix(".tick")
 
     def tampered(self) -> tuple[str, ...]:
+        suspects = self.touched({})
+        return self.git.tampered(self.path, self.index, suspects) if suspects else ()
+
+    def touched(self, written: Mapping[str, Signature]) -> tuple[str, ...]:
         top, products, now = f"{self.path}/", self.products, None
         if self.listing.is_large:
             with contextlib.suppress(OSError):  # a folder that may not be read: look at each path
                 now = self.listing.look()
-        suspects = [
+        return tuple(
             path
-            for path, before in self.seen.items()
+            for path, before in {**self.seen, **written}.items()
             # A set-up product that is also in the tree belongs to the tree.
             if products.get(path) != before
             and len(before) > 1
             and (signature_at(top + path) if now is None else now.get(path)) != before
-        ]
-        return self.git.tampered(self.path, self.index, suspects) if suspects else ()
+        )
 
     def show(self, tree: str) -> bool:
         """Switch to exactly `tree`; False if the checkout is spoiled and must be made again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -447,15 +448,44 @@ def test_a_failing_test_planted_beside_the_real_ones_turns_an_honest_run_red(app
     assert sorted(tree) == sorted(APP)
 
 
-@beside
-def test_a_planted_test_and_a_spot_check_run_beside_each_other(folder: Path) -> None:
-    slow = APP["tests/test_app.py"].replace("import app", "import app, time; time.sleep(0.5)")
-    scene = Scene(
-        folder, {**APP, "tests/test_app.py": slow}, config="[limits]\nmax_parallel_tests = 4\n"
+@on_app
+def test_the_run_with_a_planted_test_is_the_spot_check_in_a_new_place(app: Scene) -> None:
+    seen = app.folder / "seen"
+    where = f"import pathlib; pathlib.Path({str(seen)!r}).open('a').write('%s\\n' % __file__)\n"
+    report, _ = app.play(
+        _writes_app(f"{where}VALUE = 2\n"), [item("a", "app.py", DISCOVER, **ALWAYS)]
     )
-    report, _ = scene.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", DISCOVER, **ALWAYS)])
     found = evidence(report)
     assert (report["shipped"], found["canary"], found["spotChecked"]) == (["a"], "red", True)
+    assert receipts(report, "spot_check") == []
+    proof, planted = seen.read_text().split()[:2]
+    assert proof != planted
+    assert found["lacks"] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"{shlex.join(DISCOVER)} && true",  # the end of the command does not run beside the canary
+        ["env", "A=1", *DISCOVER],
+    ],
+)
+def test_only_the_runner_alone_is_spot_checked_by_a_planted_test(
+    tmp_path: Path, command: str | list[str]
+) -> None:
+    app = Scene(tmp_path, APP)
+    report, _ = app.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", command, **ALWAYS)])
+    found = evidence(report)
+    assert (report["shipped"], found["canary"], found["spotChecked"]) == (["a"], "red", True)
+    assert [r["kind"] for r in receipts(report, "spot_check")] == ["green"]
+
+
+@on_app
+def test_tests_that_write_to_the_tree_beside_the_planted_test_are_run_again(app: Scene) -> None:
+    writes = "import pathlib; top = pathlib.Path('app.py'); top.write_bytes(top.read_bytes())\n"
+    report, _ = app.play(
+        _writes_app(f"{writes}VALUE = 2\n"), [item("a", "app.py", DISCOVER, **ALWAYS)]
+    )
     assert [r["kind"] for r in receipts(report, "spot_check")] == ["green"]
 
 

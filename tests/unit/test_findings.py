@@ -17,13 +17,14 @@ from driver.domain.results import (
     TestRun,
     Verdict,
 )
-from driver.policy.acceptance import of_proof
+from driver.policy.acceptance import is_check_beside, names_limit, of_proof
 from driver.policy.count_rules import may_be_silent, may_repeat, of_counts
 from driver.policy.findings import decide
 from driver.policy.grades import graded, is_rerun, of_grade
 from driver.policy.known_red import accepted, allowed_on, names_change
 from driver.runners.counts import Allowance
 from driver.runners.result import CONTRADICTORY, MISSING, Counts, Doubt
+from driver.runners.table import is_bare_call
 from driver.wave.evidence_summary import project_doubts, read_first
 
 OFFENCE, DOUBT = FindingKind
@@ -217,6 +218,77 @@ def test_a_canary_run_in_which_all_other_tests_gave_the_same_results_is_a_rerun(
     counts: Counts | None, *, same: bool
 ) -> None:
     assert is_rerun(PROOF, Evidence(canaries=(run(RED, counts),))) is same
+
+
+RERUN = replace(CANARY_RUN, exit_code=1)
+
+
+@pytest.mark.parametrize(
+    ("proof", "canary", "is_check"),
+    [
+        (PROOF, RERUN, True),
+        (PROOF, replace(RERUN, exit_code=101), True),
+        (PROOF, replace(RERUN, exit_code=2), False),  # pytest was interrupted
+        (PROOF, replace(RERUN, exit_code=None), False),
+        (PROOF, replace(RERUN, tree="1" * 40), False),
+        (PROOF, replace(RERUN, survivors=("sleep (7)",)), False),
+        (PROOF, replace(RERUN, counts=ran(6, 3)), False),  # another test is red as well
+        (PROOF, replace(RERUN, counts=ran(4, 2)), False),
+        (PROOF, replace(RERUN, counts=ran(5, 2, 1)), False),
+        (PROOF, replace(RERUN, counts=None), False),
+        (replace(PROOF, known_red=("a",)), RERUN, False),
+        (run(GREEN), RERUN, False),
+    ],
+)
+def test_a_canary_run_is_the_spot_check_if_only_the_canary_tests_are_red(
+    proof: TestRun, canary: TestRun, *, is_check: bool
+) -> None:
+    assert is_check_beside(proof, canary, planted=2) is is_check
+
+
+@pytest.mark.parametrize(
+    ("output", "named"),
+    [
+        ('Jest: "global" coverage threshold for lines (50%) not met: 90%', True),
+        ("FAIL Required test coverage of 90% not reached. Total coverage: 50.00%", True),
+        ("Error: 50.00% line coverage does not meet threshold of 90%.", True),
+        ("ERROR: Coverage for lines (50%) does not meet global threshold (90%)", True),
+        ("Coverage failure: total of 50 is less than fail-under=90", True),
+        ("FAILED tests/test_a.py::test_b - assert 1 == 2\nName Stmts Miss Cover", False),
+    ],
+)
+def test_a_limit_of_coverage_is_found_in_the_output(output: str, *, named: bool) -> None:
+    assert names_limit(output) is named
+
+
+@pytest.mark.parametrize(
+    ("command", "is_bare"),
+    [
+        (("pytest", "-q"), True),
+        ("pytest -q tests", True),
+        (("python", "-m", "pytest"), True),
+        (("/opt/python3", "-W", "error", "-m", "unittest", "tests.test_a"), True),
+        (("go", "test", "./..."), True),
+        ("node --test", True),
+        ("pytest && true", False),
+        ("pytest; ruff check", False),
+        ("pytest > out", False),
+        ("A=1 pytest", False),
+        (("env", "A=1", "pytest"), False),
+        (("sh", "-c", "pytest"), False),
+        (("uv", "run", "pytest"), False),
+        (("coverage", "run", "-m", "pytest"), False),
+        (("python", "-m", "coverage", "run", "-m", "unittest"), False),
+        (("npm", "test"), False),
+        (("make", "test"), False),
+        (("nyc", "mocha"), False),
+        ("sh run.sh", False),
+    ],
+)
+def test_a_bare_call_starts_nothing_but_the_runner(
+    command: str | tuple[str, ...], *, is_bare: bool
+) -> None:
+    assert is_bare_call(command) is is_bare
 
 
 def test_a_canary_run_on_another_tree_is_no_rerun() -> None:
