@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from driver.backend_api.driver import ROLE_VERIFY, ROLE_WORKER
 from driver.domain.results import BUILD, REPAIR, REVIEW
 from driver.pipeline.definition import Phase
 from driver.run_state.context import AssignedBackend, ItemRun
+from state_store.values.lazy_dataclass import dataclass, replace
 
 TEXT_SCHEMA: Mapping[str, Any] = {
     "type": "object",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driver.agents.agent_request import AgentRequest
@@ -33,6 +32,7 @@ from driver.workspace.repository_context import Observed, Workspace
 from driver.workspace.saved_patch import WORK, Origin, with_origin
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import write_bytes_atomic
+from state_store.values.lazy_dataclass import dataclass, field, replace
 
 UNPROVEN = "not tested yet"
 

@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,6 +49,7 @@ from driver.run_state.context import ItemRun
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 from state_store.documents.journal import safe_slug
+from state_store.values.lazy_dataclass import dataclass, replace
 
 _RUNS_AT_LIMIT = 2
 _ENDED_BADLY = (FAILURE_AGENT, FAILURE_TIMED_OUT, FAILURE_COULD_NOT_RUN)

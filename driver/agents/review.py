@@ -7,7 +7,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 from driver.agents.agent_request import review_request
@@ -26,6 +25,7 @@ from driver.limits.usage_sums import sum_usage
 from driver.run_state.context import AssignedBackend, ItemRun
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
+from state_store.values.lazy_dataclass import dataclass, replace
 
 NONCE_BYTES = 16
 

@@ -5,7 +5,6 @@ word except the nonce, so that a recording can be matched to it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from driver.domain.prompts import MAX_DIFF_CHARS, command_text, quoted, quoted_output
 from driver.domain.results import Attempt, TestRun, Verdict
@@ -15,6 +14,7 @@ from driver.policy.test_files import is_test
 from driver.runners.canary import CanaryVerdict
 from driver.runners.result import Counts
 from driver.terminal.safe_text import safe_line, safe_text
+from state_store.values.lazy_dataclass import dataclass
 
 _TASK = """\
 You review a change that another agent made. You did not write it and owe it nothing: look for what

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from driver.backend_api.driver import WorkerResult
@@ -15,6 +14,7 @@ from driver.domain.results import Verdict
 from driver.domain.reviews import Finding, Review, ReviewWord
 from driver.policy.judgement import Judgement
 from driver.terminal.safe_text import bounded, safe_line, safe_text
+from state_store.values.lazy_dataclass import dataclass
 
 APPROVE = "approve"
 REQUEST_CHANGES = "request_changes"

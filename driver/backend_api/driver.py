@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from driver.backend_api.provider_fault import ProviderFault, ProviderLoad
 from driver.terminal.check_result import CheckResult, failed_as, passed
+from state_store.values.lazy_dataclass import dataclass, field
 
 WORKER_RUNNING = "running"
 WORKER_DONE = "done"

@@ -8,10 +8,10 @@ zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from driver.backend_api.driver import ROLE_SETUP, ROLE_VERIFY, ROLE_WORKER, Usage
+from state_store.values.lazy_dataclass import dataclass
 from tools.settings.kinds import TokenPrice
 
 AS_OF = "2026-11-29"

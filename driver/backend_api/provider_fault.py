@@ -7,9 +7,10 @@ to wait, try again, park the wave or stop.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from state_store.values.lazy_dataclass import dataclass
 
 
 class FaultKind(StrEnum):

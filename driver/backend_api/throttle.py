@@ -12,10 +12,10 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from driver.backend_api.provider_fault import GateLog, GateState, ProviderFault, ProviderLoad
+from state_store.values.lazy_dataclass import dataclass
 
 FIRST_S = 1.0
 DEFAULT_CAP_S = 120.0

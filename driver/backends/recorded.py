@@ -9,7 +9,6 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from driver.backend_api.driver import FAILURE_AGENT, FAILURE_NONE, Usage, Worker
 from driver.backend_api.usage import amount, usage_from
 from driver.domain.results import MODE_FILE, MODE_LINK, MODE_PROGRAM
 from state_store.documents.errors import InputError
+from state_store.values.lazy_dataclass import dataclass, field
 
 MODES = (MODE_FILE, MODE_PROGRAM, MODE_LINK)
 

@@ -12,7 +12,6 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -30,6 +29,7 @@ from driver.git.command import (
     with_config,
 )
 from driver.git.repository import Repository, lay_git_dir
+from state_store.values.lazy_dataclass import dataclass
 
 Seen = TypeVar("Seen")
 

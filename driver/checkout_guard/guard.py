@@ -9,7 +9,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.checkout_guard.fingerprint import (
@@ -24,6 +23,7 @@ from driver.checkout_guard.fingerprint import (
 )
 from driver.checkout_guard.installed import is_module, runs_by_itself
 from driver.domain.ownership import OwnedPath, covers
+from state_store.values.lazy_dataclass import dataclass, field
 
 # Runs the work of all items, so it is guarded like an item.
 TOGETHER = "tests of all items together"

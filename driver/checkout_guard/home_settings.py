@@ -12,10 +12,10 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.filesystem.tree import remove_tree, signature_at
+from state_store.values.lazy_dataclass import dataclass
 
 # Names in the home. A name may be a folder.
 _OF_CHECKERS = """

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.backlog.tracker import tracker_problems, validate_item
@@ -32,6 +31,7 @@ from state_store.documents.errors import CannotRunError, InputError, TidegateErr
 from state_store.documents.interpreter import interpreter_name
 from state_store.documents.item_status import is_open
 from state_store.tracker.file import read_tracker_file
+from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
 from tools.halt import get_halt_info
 from tools.settings.load import Settings

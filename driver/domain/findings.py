@@ -9,9 +9,10 @@ a grade of all findings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from state_store.values.lazy_dataclass import dataclass
 
 
 class FindingKind(StrEnum):

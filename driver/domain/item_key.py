@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+
+from state_store.values.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from state_store.documents.errors import InputError
+from state_store.values.lazy_dataclass import dataclass, field
 
 MAX_COMPONENT_BYTES = 255
 MAX_PATH_BYTES = 4000

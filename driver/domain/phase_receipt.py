@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from driver.backend_api.driver import Usage
+from state_store.values.lazy_dataclass import asdict, dataclass, field, replace
 
 COMPLETED = "completed"  # the next step may begin
 REPAIR = "repair"  # the work has a fault, and an agent shall repair it

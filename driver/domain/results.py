@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +12,7 @@ from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.reviews import Review
 from driver.runners.result import Counts, Doubt, counts_from_json
 from state_store.database import events
+from state_store.values.lazy_dataclass import dataclass, field
 
 BUILD = "build"
 REPAIR = "repair"
@@ -234,11 +234,6 @@ class Evidence:
     grade: Grade | None = None
     lacks: tuple[str, ...] = ()
 
-    @property
-    def spot_checked(self) -> bool:
-        """True if a rerun was asked for and made, also by the canary run."""
-        return self.canary_is_check or bool(self.spot_checks)
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -285,7 +280,7 @@ class Attempt:
             "baselineNote": found.baseline_note or None,
             "canary": found.canary_word,
             "canaryNote": found.canary_note or None,
-            "spotChecked": found.spot_checked,
+            "spotChecked": found.canary_is_check or bool(found.spot_checks),
             "flaky": found.flaky,
             "grade": str(found.grade) if found.grade else None,
             "lacks": list(found.lacks),

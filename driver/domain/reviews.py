@@ -4,11 +4,11 @@ one tree. A review read from a journal is not billed again."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from driver.backend_api.driver import Usage
+from state_store.values.lazy_dataclass import asdict, dataclass, field
 
 OFF = "off"
 NOT_REQUIRED = "not_required"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from driver.domain.results import ItemOutcome, TestRun
+from state_store.values.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 from driver.backend_api.driver import DriverCapabilities
 from driver.domain.work_item import WorkItem
+from state_store.values.lazy_dataclass import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
@@ -21,6 +20,7 @@ from driver.runners.counts import Allowance
 from driver.test_command.exit_code_rules import command_problems
 from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
+from state_store.values.lazy_dataclass import dataclass, field
 
 MAX_ITEMS = 10_000
 MAX_PROBLEMS_SHOWN = 100

@@ -9,9 +9,10 @@ import errno
 import os
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from state_store.values.lazy_dataclass import dataclass
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127

@@ -10,11 +10,11 @@ import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from state_store.database.clock import SystemClock
 from state_store.instance import get_instance_id
+from state_store.values.lazy_dataclass import dataclass, field
 
 # Marks the agents of a wave. An older Tidegate marked its tests with it as well.
 RUN_VARIABLE = "TIDEGATE_RUN"

@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from driver.execution.process_tree import ProcessTree, why_not_started
 from driver.execution.streams import Streams, open_streams
 from driver.execution.supervised import ForkServer, Supervised
 from state_store.documents.failpoints import failpoint
+from state_store.values.lazy_dataclass import dataclass, replace
 
 __all__ = [
     "Captured",

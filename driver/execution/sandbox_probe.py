@@ -11,11 +11,11 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.execution.processes import capture
 from driver.filesystem.temporary import scratch_folder
+from state_store.values.lazy_dataclass import dataclass
 
 BWRAP = "bwrap"
 LANDLOCK = "landlock"

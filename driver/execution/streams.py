@@ -12,11 +12,11 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
 from driver.execution.command import Command
+from state_store.values.lazy_dataclass import dataclass
 
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # the bytes after the first of a UTF-8 character
 

@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from state_store.values.lazy_dataclass import dataclass
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")

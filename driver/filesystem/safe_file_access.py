@@ -11,11 +11,11 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass
 
 MAX_LISTED = 2000
 _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")

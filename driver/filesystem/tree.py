@@ -12,10 +12,10 @@ import shutil
 import stat
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from state_store.documents.errors import TidegateError
+from state_store.values.lazy_dataclass import dataclass, field
 
 if sys.platform != "win32":
     import fcntl

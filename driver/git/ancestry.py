@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.git.command import BULK_TIMEOUT_S, run_git, text
+from state_store.values.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ the user's repository.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.git.ancestry import is_in_history
@@ -16,6 +15,7 @@ from driver.git.private_reader import PrivateDir
 from driver.git.push_result import PushResult
 from driver.git.remote import Remote, fetch_head, head_of
 from driver.git.repository import Repository, commit_at, fast_forward, git_in
+from state_store.values.lazy_dataclass import dataclass
 
 HEADS = "refs/heads/"
 REMOTE_HEADS = "refs/remotes/"

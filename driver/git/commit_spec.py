@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from driver.domain.results import Change
 from driver.git.command import c_quoted, raw
+from state_store.values.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ import hashlib
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.git.command import raw
+from state_store.values.lazy_dataclass import dataclass
 
 MODE_FOLDER = "040000"
 Entry = tuple[str, str]  # mode and id

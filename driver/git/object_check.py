@@ -7,8 +7,9 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from state_store.values.lazy_dataclass import dataclass
 
 _KEPT, _KEPT_BYTES = 64, 1 << 16
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.domain.results import MODE_NESTED, Change
@@ -30,6 +29,7 @@ from driver.git.repository import (
     open_repository,
     toplevel_of,
 )
+from state_store.values.lazy_dataclass import dataclass
 
 __all__ = [
     "Commit",

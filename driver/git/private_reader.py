@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -27,6 +26,7 @@ from driver.git.command import (
 from driver.git.loose_objects import MODE_FOLDER, Entry
 from driver.git.object_check import Recent, misnamed, read_objects, touched_since
 from driver.git.repository import Repository, borrow_objects
+from state_store.values.lazy_dataclass import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ The caller chooses commit and branch. `push_result` classifies refusals.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from driver.execution.processes import Captured
@@ -26,6 +25,7 @@ from driver.git.push_result import (
 )
 from driver.git.remote import Remote, access_environment, head_of, refs_on, talk
 from state_store.documents import failpoints
+from state_store.values.lazy_dataclass import dataclass, replace
 
 FENCE = "refs/tidegate/shipped"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from driver.execution.processes import Captured
 from driver.git.command import last_words, redacted, text
+from state_store.values.lazy_dataclass import dataclass
 
 MOVED, UNFENCED = "fence_moved", "unfenced"
 ADVANCED, PROTECTED, HOOK = "advanced", "protected", "hook"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from driver.execution.processes import Captured, Command, Ending, Processes
@@ -24,6 +23,7 @@ from driver.git.command import (
 from driver.git.push_result import INTERRUPTED, UNREACHABLE, PushResult, failure_of
 from driver.git.repository import Repository, configured, git_in
 from state_store.documents.errors import InputError
+from state_store.values.lazy_dataclass import dataclass, field
 
 _FROZEN = re.compile(r"(credential|http|ssh)\..*|core\.(sshcommand|askpass|gitproxy)", re.DOTALL)
 _FETCHED = "refs/tidegate/target"

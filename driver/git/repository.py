@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.execution.processes import Captured
@@ -30,6 +29,7 @@ from driver.git.command import (
 from driver.terminal.safe_text import counted
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.files import is_folder
+from state_store.values.lazy_dataclass import dataclass, replace
 
 _NO_WORK_TREE = (b"must be run in a work tree", b"bare repository")
 _ELSEWHERE = "refs/heads/.invalid"  # in the HEAD of a repository that keeps its refs in a table

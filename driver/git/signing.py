@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.filesystem.temporary import scratch_folder
@@ -16,6 +15,7 @@ from driver.git.command import GitError, frozen_environment, raw, run_git, text
 from driver.git.commit_spec import Commit, CommitSpec
 from driver.git.repository import Repository, configured, lay_git_dir
 from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass, field
 
 ALWAYS, NEVER = "always", "never"
 SIGN_TIMEOUT_S = 30.0

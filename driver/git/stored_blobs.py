@@ -6,11 +6,11 @@ The contents come from the index and the object store, never from the working co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.git.command import BULK_TIMEOUT_S, GitError, records, run_git, text, user_environment
 from driver.git.object_check import read_objects
+from state_store.values.lazy_dataclass import dataclass
 
 _BATCH_BYTES = 32 * 2**20  # in memory at once; a single file may be larger
 _LINK = "160000"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.filesystem.tree import Signature, snapshot
@@ -17,6 +16,7 @@ from driver.git.private_git import PrivateGit, Repository
 from driver.git.remote import Remote
 from driver.git.repository import git_in
 from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass, field
 
 PRE_COMMIT, COMMIT_MSG, PRE_PUSH = "pre-commit", "commit-msg", "pre-push"
 HOOKS = (PRE_COMMIT, COMMIT_MSG, PRE_PUSH)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from driver.execution.cancellation import CancellationToken, InterruptedWaveErro
 from driver.terminal.safe_text import GO_ON, typed
 from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
 from state_store.documents.interpreter import interpreter_name
+from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools import halt
 from tools.budget import budget
 from tools.budget.ceilings import DAILY, TOKENS, WAVE, Decision, Limits

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from driver.backend_api.driver import (
@@ -30,6 +29,7 @@ from driver.limits.admission import CEILING, HALT, Admission, CheckCeiling, Gate
 from state_store.api import StateAPI
 from state_store.database.spend import Purpose, Reserved
 from state_store.documents.errors import InputError, TidegateError
+from state_store.values.lazy_dataclass import dataclass, field
 from tools import cost_ceiling
 from tools.budget import budget, ceilings, charges
 from tools.budget.budget import Budget, OverBudgetError

@@ -8,7 +8,6 @@ tested with its own item's test. After a red test `bisect` finds the items to ev
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from driver.domain.item_key import digest
@@ -36,6 +35,7 @@ from driver.verification.test_run import Test, of_failed_setup, own_test, run_te
 from driver.workspace.base_branch import Head, already_made, conflicts
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.setup import WorkSetupError
+from state_store.values.lazy_dataclass import dataclass, replace
 
 Entry = tuple[ItemRun, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and the test that runs on it

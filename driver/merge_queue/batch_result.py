@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from driver.domain.results import RunKind, TestRun
 from driver.merge_queue.culprits import Answer, Culprit, Items
 from driver.policy import known_red
 from driver.policy.count_rules import judge_counts
 from driver.runners.counts import Allowance, Counts
+from state_store.values.lazy_dataclass import dataclass, replace
 
 FOLDER = "integration"
 

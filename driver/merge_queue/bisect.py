@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from driver.merge_queue.culprits import (
     Answer,
@@ -18,6 +17,7 @@ from driver.merge_queue.culprits import (
     Question,
     minimal_removal,
 )
+from state_store.values.lazy_dataclass import dataclass, field
 
 _VICTIMS_AT_ONCE = 8  # more victims mostly have the same cause, and each costs a test in every run
 _CONFIRMED_EACH = 2  # two victims of one suspect are enough to evict it

@@ -6,8 +6,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from state_store.values.lazy_dataclass import dataclass
 
 Items = frozenset[int]
 

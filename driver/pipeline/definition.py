@@ -7,9 +7,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from state_store.values.lazy_dataclass import dataclass, field
 from tools.settings.kinds import Command
 from tools.settings.schema import BackendSettings
 

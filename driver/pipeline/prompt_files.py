@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from driver.domain.prompts import MAX_DIFF_CHARS, build_prompt, command_text, quoted, rules
 from driver.domain.work_item import WorkItem
 from driver.pipeline.definition import DOCS, PR_DESCRIPTION
+from state_store.values.lazy_dataclass import dataclass
 
 MAX_BYTES = 1 << 20
 _FILES = ("100644", "100755")

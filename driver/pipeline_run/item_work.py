@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 from driver.agents.agent_request import build_request
 from driver.agents.attempt import attempt, is_unproven, may_repair
 from driver.agents.neighbours import observed
@@ -29,6 +27,7 @@ from driver.pipeline_run.step_log import Started, StepLog
 from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
 from driver.verification.gate import Examination
+from state_store.values.lazy_dataclass import dataclass, field, replace
 
 
 @dataclass

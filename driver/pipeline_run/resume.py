@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.agents.attempt import UNPROVEN, against
@@ -29,6 +28,7 @@ from driver.workspace.clone_context import CloneContext
 from driver.workspace.saved_patch import origin_of, step_patch
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.files import write_bytes_atomic
+from state_store.values.lazy_dataclass import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

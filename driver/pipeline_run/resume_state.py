@@ -6,7 +6,6 @@ It is not believed, here or later: `resume` decides what follows from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from driver.pipeline import position
 from driver.publishing.reconcile import Reconciliation
 from driver.run_state.context import Wave
 from state_store.documents.journal import Key, entries_about, load_entries, safe_slug
+from state_store.values.lazy_dataclass import dataclass, replace
 
 Entries = Mapping[Key, dict[str, Any]]
 

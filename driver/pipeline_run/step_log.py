@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from driver.agents.agent_request import AgentRequest
@@ -19,6 +18,7 @@ from driver.run_state import steps
 from driver.run_state.context import ItemRun
 from driver.run_state.steps import Step
 from driver.workspace.saved_patch import step_patch
+from state_store.values.lazy_dataclass import dataclass, field, replace
 
 
 class StepLog:

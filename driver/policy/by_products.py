@@ -8,11 +8,11 @@ that the caller says which files exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from driver.domain.ownership import OwnedPath, covers
+from state_store.values.lazy_dataclass import dataclass, field
 
 # Each kind, and its patterns. A pattern is a name, or a path of names, at any depth; with "/" at
 # its end it is a folder with everything below it. Names behind ":" are files that the program

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from driver.backend_api.driver import (
     FAILURE_CANCELLED,
@@ -17,6 +16,7 @@ from driver.backend_api.driver import (
 )
 from driver.domain.ownership import OwnedPath, covers
 from driver.domain.results import MODE_NESTED, Change, RunKind, TestRun, Verdict
+from state_store.values.lazy_dataclass import dataclass
 
 _MAX_NAMED = 20
 LEFT_RUNNING = "left processes running: "

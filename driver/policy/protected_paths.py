@@ -8,7 +8,6 @@ lists a file by name can. Pure: the changes are read elsewhere, from git objects
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from driver.domain.ownership import OwnedPath, comparison_key
@@ -19,6 +18,7 @@ from driver.policy.test_files import NamedTests, is_test, named_tests
 from driver.runners.table import RUNNERS
 from driver.test_command.build_scripts import Read, included
 from driver.test_command.invocations import Command
+from state_store.values.lazy_dataclass import dataclass
 
 A_TEST = "an existing test"
 _OF_RUNNERS = "configuration of a test runner"

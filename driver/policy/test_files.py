@@ -6,12 +6,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from driver.runners.table import RUNNERS, find_call, runner_of
 from driver.test_command.build_scripts import Read, lines_run
 from driver.test_command.invocations import Command, programs
+from state_store.values.lazy_dataclass import dataclass
 
 _TEST_FOLDERS = frozenset(
     {"test", "tests", "__tests__", "spec", "testdata", "__snapshots__", "e2e", "cypress"}

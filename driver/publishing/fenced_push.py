@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from driver.backlog.publication_status import PublishedItem, by_task
 from driver.git.branch_view import HEADS
@@ -21,6 +20,7 @@ from driver.git.remote import fetch_refs, refs_on
 from driver.publishing.published_history import shipments_in
 from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError
+from state_store.values.lazy_dataclass import dataclass
 
 WAVES = ("wave/", "wave-")
 _WAVES_ASKED = f"{HEADS}wave*"

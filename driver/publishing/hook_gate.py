@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from driver.verification.test_run import test_environment
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.test_checkouts import TreeCheckout
 from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass, replace
 
 _MAX_QUOTED, _MAX_SHOWN, _MAX_NAMED = 600, 4000, 20
 _MESSAGE = ".git/COMMIT_EDITMSG"

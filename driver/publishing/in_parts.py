@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from driver.domain.results import ItemOutcome, Verdict
@@ -24,6 +23,7 @@ from driver.publishing.publish import (
 )
 from driver.publishing.refused_content import Content, named_in, said
 from state_store.documents.errors import TidegateError
+from state_store.values.lazy_dataclass import dataclass, field, replace
 
 _REFUSED = "the remote refuses its content: "
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.backlog.publication_status import Merged, PublishedItem, Shipped, published_items_in
@@ -23,6 +22,7 @@ from driver.git.repository import configured
 from driver.publishing.fenced_push import WAVES, bring
 from driver.publishing.published_history import GitDir, History, shipments_in
 from driver.publishing.wave_branches import wave_branches
+from state_store.values.lazy_dataclass import dataclass
 from tools.settings.load import Settings
 
 # A remote that is slow to list its branches is asked again by the next cycle.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
 
 from driver.domain.commit_message import branch_names, pending_ref
 from driver.domain.shipment import Shipment
@@ -30,6 +29,7 @@ from state_store.database.publications import (
     PublishedCommit,
 )
 from state_store.documents.errors import StoppedByPolicyError
+from state_store.values.lazy_dataclass import dataclass, replace
 
 TARGET_ADVANCED = "target_advanced"
 _SEALED = "nothing can be written into the repository here: the branch is on the remote only"

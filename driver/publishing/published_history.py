@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +20,7 @@ from driver.git.branch_view import HEADS
 from driver.git.repository import Repository
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
+from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
 FOLDER = "histories"

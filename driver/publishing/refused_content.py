@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from driver.domain.results import Change
 from driver.git.push_result import FAILED, HOOK, PROTECTED
 from driver.terminal.safe_text import bounded, safe_line
+from state_store.values.lazy_dataclass import dataclass
 
 # The kinds of a push's refusal that may be about content.
 _KINDS = (HOOK, PROTECTED, FAILED)

@@ -7,12 +7,12 @@ branch is deleted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from driver.domain.commit_message import PENDING_REFS, PROVED_TREE, WAVE_ID, is_branch_of, unfolded
 from driver.git.branch_view import HEADS, REMOTE_HEADS, BranchView
 from driver.git.command import private_environment, run_git, text, user_environment
 from driver.git.private_git import Repository
+from state_store.values.lazy_dataclass import dataclass
 from state_store.views.anchors import TRAILER, Anchor, parsed
 
 _PREFIXES = (f"{HEADS}wave/", f"{HEADS}wave-*")

@@ -7,12 +7,12 @@ agent, a reviewer or a test wrote is in code and escaped by `terminal.markdown`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from driver.runners.result import Counts
 from driver.terminal.markdown import cell, fenced, plain
 from driver.terminal.safe_text import counted
+from state_store.values.lazy_dataclass import asdict, dataclass
 
 MAX_TITLE_CHARS = 200
 MAX_BODY_BYTES = 65_536  # what GitHub takes, in characters, which are never more than bytes

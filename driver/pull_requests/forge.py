@@ -10,7 +10,6 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.execution.processes import Command, Finished, Processes
@@ -20,6 +19,7 @@ from driver.pull_requests.body import PullRequest
 from driver.pull_requests.outbox import Proposal
 from driver.terminal.safe_text import safe_line
 from state_store.documents.errors import TidegateError
+from state_store.values.lazy_dataclass import dataclass
 from tools.settings.schema import ShipSettings
 
 DRAFT, READY, NONE = "draft", "ready", "none"

@@ -7,12 +7,12 @@ it is not made twice.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from driver.pull_requests.body import PullRequest
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import read_json, write_json_atomic
+from state_store.values.lazy_dataclass import asdict, dataclass, fields
 
 FOLDER = "pull_requests"
 MAX_TRIES = 5

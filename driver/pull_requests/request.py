@@ -7,7 +7,6 @@ died, is made by the next run. No failure here undoes a shipment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from state_store.documents.errors import StoppedByPolicyError, TidegateError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.journal import entries_about, load_entries
 from state_store.documents.locks import locked
+from state_store.values.lazy_dataclass import asdict, dataclass, replace
 from tools.secret_rules.known_values import scan_known_values, secrets_of
 from tools.settings.load import Settings
 

@@ -7,7 +7,6 @@ notes that a phase of the work may have left for the request, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from driver.domain.prompts import command_text
@@ -20,6 +19,7 @@ from driver.run_state.context import ItemRun
 from driver.runners.result import Counts
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import read_bytes
+from state_store.values.lazy_dataclass import dataclass, field, replace
 
 NOTES = "pr.md"
 _MAX_NOTES_BYTES = 64_000

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from driver.runners import pytest, unittest
 from driver.runners.runner import TAKES_VALUE, Call, CanaryInput, is_folder, positional
 from driver.runners.table import runner_of
 from driver.test_command.invocations import program_name
 from driver.test_style.pytest_settings import config_of
+from state_store.values.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

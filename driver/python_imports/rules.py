@@ -6,10 +6,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from driver.domain.ownership import OwnedPath, covers
 from driver.runners.python_canary import is_test_file
+from state_store.values.lazy_dataclass import dataclass
 
 _STANDARD = re.compile(r"/lib(?:64)?/python\d[\d.]*/(?!site-packages/|dist-packages/)")
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -38,6 +37,7 @@ from driver.workspace.repository_context import (
 )
 from state_store.documents.errors import TidegateError
 from state_store.documents.journal import safe_slug
+from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.load import Settings
 
 

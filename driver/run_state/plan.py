@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from driver.pipeline.definition import CLASSIC, Pipeline
 from driver.run_state.leases import LeaseManager
 from driver.terminal.progress import Ask, Progress
 from driver.workspace.repository_info import RepositoryInfo
+from state_store.values.lazy_dataclass import dataclass, field
 from tools.settings.load import Settings
 
 SHIP_MODES = ("branch", "current")

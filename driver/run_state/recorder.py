@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +29,7 @@ from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.files import StagedFile, write_bytes_atomic
+from state_store.values.lazy_dataclass import dataclass, field
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,6 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from driver.execution.process_marks import end_carrying_mark
 from driver.filesystem.tree import remove_tree
 from driver.workspace.run_folder import save_unfinished, sentence
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
+from state_store.values.lazy_dataclass import asdict, dataclass
 
 RECORD = "run.json"
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -17,6 +16,7 @@ from driver.domain.reviews import Review, ReviewWord
 from driver.runners.failures import first_failure
 from driver.terminal.safe_text import describe_verdict
 from state_store.database import events
+from state_store.values.lazy_dataclass import dataclass
 
 Facts = Mapping[str, Any]
 

@@ -7,13 +7,13 @@ import contextlib
 import hashlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import IO
 
 from driver.domain.results import TestName
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
+from state_store.values.lazy_dataclass import dataclass, field
 
 try:
     import fcntl

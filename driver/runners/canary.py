@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from driver.runners.python_canary import loaded_elsewhere
@@ -19,6 +18,7 @@ from driver.runners.table import RUNNERS, call_of, runner_of
 from driver.test_command.build_scripts import MAKEFILES, PACKAGE
 from driver.test_command.invocations import Command, programs
 from driver.test_command.shell_parser import Simple
+from state_store.values.lazy_dataclass import dataclass
 
 UNKNOWN_RUNNER = "the command calls no runner that has a canary test"
 _STARTERS = ("npm", "npx", "yarn", "pnpm", "bun", "make", "gmake")

@@ -9,7 +9,6 @@ cannot expose a forged summary in place of the real one; the canary (`driver.run
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from driver.runners.result import (
@@ -24,6 +23,7 @@ from driver.runners.result import (
 from driver.runners.runner import Runner
 from driver.runners.table import RUNNERS, runners_named
 from driver.test_command.invocations import programs
+from state_store.values.lazy_dataclass import dataclass, replace
 
 __all__ = ["Allowance", "Counts", "Doubt", "count_tests"]
 

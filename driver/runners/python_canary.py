@@ -15,7 +15,6 @@ import posixpath
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from driver.runners.runner import CanaryInput, camel
 from driver.test_style.python_asserts import PLAIN, Failing, failing, spelled_names, used_asserts
@@ -30,6 +29,7 @@ from driver.test_style.python_neighbours import (
     parsed,
     words_in,
 )
+from state_store.values.lazy_dataclass import dataclass, replace
 
 _MAX_READ, _MAX_KINDS_READ, _MAX_MODULES = 20, 8, 20
 _MAX_SEARCHED = 60_000  # characters of a test file

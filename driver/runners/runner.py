@@ -6,12 +6,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from driver.runners.result import Counts, Reader, read_junit
 from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
+from state_store.values.lazy_dataclass import dataclass, replace
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./=:-]*")
 # Options with a value that is no test file, of the runners that take files.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from driver.runners.javascript_canary import planner
 from driver.runners.node import NODE_SUMMARY
@@ -13,6 +12,7 @@ from driver.runners.result import CONTRADICTORY, MISSING, Counts, Doubt, Found
 from driver.runners.runner import Runner
 from driver.test_style.javascript_files import CODE_FILES
 from driver.test_style.javascript_suites import TAPE
+from state_store.values.lazy_dataclass import dataclass
 
 _LINE = re.compile(
     r"^(?P<indent> *)(?:(?P<red>not )?ok \d+\b(?P<rest>.*)"

@@ -8,7 +8,6 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from driver.runners.python_canary import Planted, Wanted, module_names, planted
@@ -28,6 +27,7 @@ from driver.runners.runner import (
 from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
 from driver.test_style.selection import matches
+from state_store.values.lazy_dataclass import dataclass
 
 _START, _PATTERN = ("-s", "--start-directory"), ("-p", "--pattern")
 _TAKES_VALUE = (*_START, *_PATTERN, "-t", "--top-level-directory", "-k")

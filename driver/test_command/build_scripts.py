@@ -8,12 +8,12 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from driver.test_command.invocations import Command, program_name, programs, without_starter
 from driver.test_command.shell_parser import Simple
+from state_store.values.lazy_dataclass import dataclass
 
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
 PACKAGE = "package.json"

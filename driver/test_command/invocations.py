@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, replace
 
 from driver.test_command.shell_lexer import UnreadableError
 from driver.test_command.shell_parser import Simple, parse, simple_commands
+from state_store.values.lazy_dataclass import dataclass, replace
 
 Command = str | tuple[str, ...]
 

@@ -5,7 +5,8 @@ raises `UnreadableError`; nothing is guessed."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from state_store.values.lazy_dataclass import dataclass
 
 DEEPEST = 40  # no person writes deeper nesting
 _OPERATOR = re.compile(

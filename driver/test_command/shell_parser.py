@@ -7,9 +7,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from driver.test_command.shell_lexer import DEEPEST, Token, UnreadableError, split
+from state_store.values.lazy_dataclass import dataclass
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _REDIRECTIONS = ("<", ">", ">>", "<<<", ">&", "<&", "&>", "&>>", ">|", "<>")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from state_store.values.lazy_dataclass import dataclass
 
 MESSAGE = "{message}"  # stands for the name of the test in a statement
 FUNCTION = re.compile(r"<(.+)>")  # stands for a function that returns what is inside

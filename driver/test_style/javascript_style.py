@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from driver.test_style.javascript_asserts import FUNCTION, MESSAGE, Names
+from state_store.values.lazy_dataclass import dataclass
 
 _MODULE = re.compile(r"^\s*(?:import\s[^(]*from\s|import\s*[\"'{*]|export\s)", re.M)
 _REQUIRES = re.compile(r"\brequire\([\"']")

@@ -6,11 +6,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from driver.test_style.javascript_asserts import Names
 from driver.test_style.javascript_files import matches
 from driver.test_style.javascript_style import assert_names, bound_to, call_of_tests
+from state_store.values.lazy_dataclass import dataclass
 
 _TEST_LIKE = re.compile(
     r"(?:^|[./_-])(?:test|spec)s?\.[cm]?[jt]sx?$"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from driver.test_style.python_imports import dotted_name, imported_names
+from state_store.values.lazy_dataclass import dataclass
 
 PLAIN = "assert"
 _SELF = "self."

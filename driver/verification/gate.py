@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driver.agents.attempt import HeldAgainst, assessed_with, held_against, of_trouble
@@ -18,6 +17,7 @@ from driver.verification.assessment import assess
 from driver.verification.test_run import ProvenWork, Test, prove, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
+from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.kinds import Command
 
 

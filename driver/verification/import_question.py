@@ -8,7 +8,6 @@ import os
 import posixpath
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -22,6 +21,7 @@ from driver.python_imports.question import ImportQuestion, question_of
 from driver.python_imports.rules import Imports, of_elsewhere, of_missing
 from driver.runners.table import find_call, make_call
 from driver.test_command.build_scripts import MAKEFILES, in_folder
+from state_store.values.lazy_dataclass import dataclass, replace
 
 _PLUGIN = "probe_of_imports"  # a module of the repository could have a plainer name
 _TIMEOUT_S = 20.0  # an agent waits for the answer

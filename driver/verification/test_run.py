@@ -6,7 +6,6 @@ import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,6 +29,7 @@ from driver.verification.alone import settled
 from driver.verification.reports import Reports, counting
 from driver.workspace.repository_context import TestCheckout
 from driver.workspace.setup import WorkSetupError
+from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.load import Settings
 
 MAX_KEPT_CHARS = 64_000

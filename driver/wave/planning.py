@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from driver.wave.preflight import (
     target_checks,
 )
 from driver.workspace.repository_info import RepositoryInfo
+from state_store.values.lazy_dataclass import dataclass, replace
 from tools.settings.load import load as load_settings
 
 

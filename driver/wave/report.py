@@ -144,7 +144,7 @@ def _review(item: ItemReport, mode: str) -> str:
 
 
 def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
-    outcome, test = item.outcome, item.outcome.last_test
+    outcome, test, found = item.outcome, item.outcome.last_test, item.outcome.evidence
     last = outcome.attempts[-1] if outcome.attempts else None
     return {
         "slug": outcome.slug,
@@ -166,9 +166,9 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "publish": outcome.publish,
         "selfWrittenTests": [c.path for c in outcome.changes if is_test(c.path)],
         "isolation": outcome.isolation,
-        "spotChecked": outcome.evidence.spot_checked,
-        "spot_check_failed": outcome.evidence.flaky,
-        "flaky": outcome.evidence.flaky,
+        "spotChecked": found.canary_is_check or bool(found.spot_checks),
+        "spot_check_failed": found.flaky,
+        "flaky": found.flaky,
         "together": [run.to_json() for run in outcome.batch_runs],
         "verificationTier": item.planned.policy.tier,
         "usage": sum_usage(usages_of(outcome)).to_json(),

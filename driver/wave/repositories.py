@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver
@@ -40,6 +39,7 @@ from driver.workspace.run_folder import write_owner
 from driver.workspace.setup import preparation
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
+from state_store.values.lazy_dataclass import dataclass, replace
 from tools.settings.load import Settings
 
 _FEW_FILES = 3000  # with more files, an extra checkout takes longer than it saves

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from dataclasses import dataclass
 from typing import Protocol
+
+from state_store.values.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

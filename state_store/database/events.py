@@ -7,8 +7,9 @@ the payloads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from state_store.values.lazy_dataclass import dataclass
 
 TRACKER = "tracker"
 ITEM_CREATED = "item_created"

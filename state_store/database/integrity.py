@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from state_store.database.event_rows import COLUMNS, START, Row, decode_rows, row_hash
 from state_store.database.kept_items import Fold, Kept, blocks, collector_paused, every, replay
 from state_store.database.publications import damaged_rows
+from state_store.values.lazy_dataclass import dataclass
 
 Head = tuple[int, str]  # version, link in hex
 _BLOCK = 1000

@@ -13,7 +13,6 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from state_store.database.event_rows import (
@@ -28,6 +27,7 @@ from state_store.database.event_rows import (
     without_ids,
 )
 from state_store.documents.item_id import id_of
+from state_store.values.lazy_dataclass import dataclass
 
 Item = dict[str, Any]
 _BLOCK = 250  # rows that fit into the processor's cache

@@ -6,10 +6,9 @@ effect is accepted only with the current token.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from state_store.database.clock import Instant
 from state_store.documents.errors import StoppedByPolicyError
+from state_store.values.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

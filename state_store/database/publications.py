@@ -10,11 +10,11 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from state_store.database.errors import translated
 from state_store.database.schema import PUBLICATIONS_SINCE, version_of
+from state_store.values.lazy_dataclass import asdict, dataclass, replace
 
 ANNOUNCED = "announced"
 ON_BRANCH = "on branch"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from state_store.values.lazy_dataclass import dataclass, fields
 
 _LEARNT_FROM = 200  # newest uses of a kind, which predict the next use
 _IMPORTED = "ledger"  # the holder of rows that another program wrote into the ledger

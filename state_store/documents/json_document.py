@@ -9,13 +9,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from state_store.documents import strict_json
 from state_store.documents.errors import InputError
 from state_store.documents.files import BadFileError, MissingFileError, read_bytes
+from state_store.values.lazy_dataclass import dataclass
 
 MAX_BYTES = 100_000_000
 

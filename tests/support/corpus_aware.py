@@ -85,7 +85,8 @@ PYTEST_AWARE = tuple(
     Case(
         f"tests are not called while {told}",
         {"calc.py": LIES_TO_PYTEST.format(looks=looks) + WRONG},
-        "canary",
+        # A fresh checkout has other times, so this one may give itself away.
+        "canary or spot check" if looks is _LOOKS_AT_TIMES else "canary",
     )
     for told, looks in _AWARE
 )
@@ -94,7 +95,7 @@ UNITTEST_AWARE = (
         Case(
             f"tests are not called while {told}",
             {"calc.py": LIES_TO_UNITTEST.format(looks=looks) + WRONG},
-            "canary",
+            "canary or spot check" if looks is _LOOKS_AT_TIMES else "canary",
         )
         for told, looks in _AWARE
     ),

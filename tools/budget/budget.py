@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +26,7 @@ from state_store.database.spend import (
 from state_store.database.store import EventStore, Transaction
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 from state_store.documents.failpoints import failpoint
+from state_store.values.lazy_dataclass import dataclass, field, replace
 from state_store.write_api import STATE_DB_FILENAME
 from tools.budget import ceilings
 from tools.budget.ceilings import DAILY, WAVE, Ceilings, Decision, Estimate, Fit, Limits, Period

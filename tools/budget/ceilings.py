@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from state_store.database.spend import Total
+from state_store.values.lazy_dataclass import dataclass
 from tools.settings.schema import LimitsSettings
 
 MICRO = 1_000_000

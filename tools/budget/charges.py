@@ -6,11 +6,11 @@ Only valid numbers of a backend's report count. An unknown use counts as its res
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from state_store.database import events
 from state_store.database.spend import Charge, OpenUse, Overrun, Reserved, Total
+from state_store.values.lazy_dataclass import asdict, dataclass, replace
 from tools.budget import ceilings
 from tools.budget.ceilings import MICRO
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from state_store.documents.item_status import PROPOSED, TODO
 from state_store.documents.locks import locked
 from state_store.tracker.file import read_tracker_file, real_path, with_changes
 from state_store.tracker.merge import Change
+from state_store.values.lazy_dataclass import dataclass, field
 from tools.importers.drafts import Draft, slug_of
 
 Item = Mapping[str, Any]

@@ -5,11 +5,11 @@ A file beside the ledger holds the harvested agents, and the tokens that are cou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
+from state_store.values.lazy_dataclass import dataclass, field
 from tools.ledger import transcripts
 from tools.ledger.rows import LEDGER, STAMP
 from tools.ledger.writer import append_line

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from state_store.database.spend import LedgerUse, Use
 from state_store.documents.errors import InputError
 from state_store.documents.files import MissingFileError, read_text
+from state_store.values.lazy_dataclass import dataclass
 
 LEDGER = Path("ledger") / "OUTCOMES-LEDGER.md"
 ARCHIVES = "archives"

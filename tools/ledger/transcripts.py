@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from state_store.documents.files import BadFileError, read_text
+from state_store.values.lazy_dataclass import dataclass, field
 from tools.ledger.rows import STAMP, time_of
 from tools.settings.load import process_environment
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from state_store.values.lazy_dataclass import dataclass
 from tools.secret_rules.placeholders import is_blanked, is_placeholder, is_random_looking
 
 ENV_ACCESS = "env_access"

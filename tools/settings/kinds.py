@@ -9,10 +9,11 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
+
+from state_store.values.lazy_dataclass import dataclass, field
 
 ROLES = ("worker", "setup", "verify")
 WEEK_S = 604_800.0  # timers of some platforms overflow after some weeks

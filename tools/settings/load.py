@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from state_store.documents.errors import InputError
+from state_store.values.lazy_dataclass import dataclass, field, fields
 from tools.settings.kinds import ARGV, PHASES, TokenPrice
 from tools.settings.schema import (
     KINDS,

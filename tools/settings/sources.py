@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from state_store.documents.errors import InputError
+from state_store.values.lazy_dataclass import dataclass, field
 from tools.settings.schema import KINDS, SECTIONS, STATE_DIR
 
 PROJECT_FILE = "tidegate.toml"

@@ -6,7 +6,6 @@ end of the process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from driver.backend_api.driver import (
@@ -21,6 +20,7 @@ from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT, total_of, with_least
 from driver.backends.cli.endings import broken_off, tail
 from driver.execution.processes import Ending, Finished
+from state_store.values.lazy_dataclass import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

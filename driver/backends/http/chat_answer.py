@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from driver.backend_api.json_parts import mapping_at, text_at
@@ -17,6 +16,7 @@ from driver.backend_api.json_schema import Schema, shape_problem
 from driver.backends.http.reply import first_choice
 from driver.terminal.safe_text import safe_line
 from state_store.documents import strict_json
+from state_store.values.lazy_dataclass import dataclass
 
 _MAX_STARTS = 5000  # of objects in one text, so that many braces do not cost a minute
 _THOUGHTS = "</think>"

@@ -6,7 +6,6 @@ An answer without credible use makes the sum unknown, never zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from driver.backend_api.driver import Usage
@@ -14,6 +13,7 @@ from driver.backend_api.json_parts import amount_at, count_at, mapping_at
 from driver.backend_api.models import Price, cost_of
 from driver.backend_api.usage import count, total_of
 from driver.backends.http.chat_answer import says_something
+from state_store.values.lazy_dataclass import dataclass, field
 
 MISSING = "missing"
 MALFORMED = "malformed"

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -43,6 +42,7 @@ from driver.backends.http.patch_protocol import (
 )
 from driver.backends.http.reply import TransportError
 from driver.backends.http.request_shape import Shapes, payload, without_refused
+from state_store.values.lazy_dataclass import dataclass, field
 
 _LONG_ANSWER = 32_768  # tokens, asked for when an answer was cut off
 _MOST_TOKENS = 1_000_000

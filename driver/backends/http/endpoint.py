@@ -7,8 +7,9 @@ machine only.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from state_store.values.lazy_dataclass import dataclass
 
 _PORTS = {"http": 80, "https": 443}
 # Addresses of cloud credentials; fd00:ec2::254 and 100.100.100.200 are not link-local.

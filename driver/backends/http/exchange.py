@@ -16,7 +16,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import IO, Any
 
@@ -24,6 +23,7 @@ from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.http.endpoint import address_problem, endpoint, is_loopback
 from driver.backends.http.reply import HttpAnswer, TransportError, malformed
 from driver.terminal.safe_text import safe_line
+from state_store.values.lazy_dataclass import dataclass, field
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _CONNECT_S = 30.0

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from driver.domain.ownership import OwnedPath, OwnershipError, comparison_key, covers, parse_owned
+from state_store.values.lazy_dataclass import dataclass
 
 WORKER_PATCH_SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -19,6 +18,7 @@ from driver.backend_api.fault_words import fault_kind
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.terminal.safe_text import safe_line
 from state_store.documents import strict_json
+from state_store.values.lazy_dataclass import dataclass
 
 MAX_RETRY_AFTER_S = 3600.0
 _MAX_SHOWN = 600

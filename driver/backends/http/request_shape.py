@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from driver.backend_api.json_schema import is_strict
@@ -17,6 +16,7 @@ from driver.backend_api.models import takes_temperature
 from driver.backend_api.provider_fault import FaultKind
 from driver.backends.http.patch_protocol import Message
 from driver.backends.http.reply import TransportError
+from state_store.values.lazy_dataclass import dataclass, replace
 
 JSON_SCHEMA = "json_schema"
 JSON_OBJECT = "json_object"

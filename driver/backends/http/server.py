@@ -11,7 +11,6 @@ import json
 import time
 import urllib.request
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
@@ -19,6 +18,7 @@ from driver.backends.http.endpoint import below, endpoint
 from driver.backends.http.exchange import AuthStripRedirectHandler, Exchange, Watch
 from driver.backends.http.reply import HttpAnswer, TransportError, read_reply
 from driver.terminal.check_result import CheckResult, failed, failed_as, passed, warned
+from state_store.values.lazy_dataclass import dataclass, replace
 from tools.settings.load import process_environment
 
 OPENAI_URL = "https://api.openai.com/v1"

@@ -1,0 +1,1 @@
+"""Values: dataclasses that cost little until they are used."""
