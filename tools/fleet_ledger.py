@@ -164,11 +164,12 @@ def summary(output_format: str = "text", state_dir: str | Path | None = None) ->
     "json"."""
     import json
 
+    from driver.terminal.safe_text import log_text
     from tools.ledger.rows import all_rows, as_text, summed
 
     found = summed(all_rows(_folder(state_dir)))
     text = json.dumps(found) if output_format == "json" else as_text(found)
-    print(text)
+    print(log_text(text))
     return text
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from driver.terminal.invocation import current, error_document, schema
+from driver.terminal.safe_text import json_text, log_text
 from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def exit_code(name: str, work: Callable[[], int]) -> int:
             import traceback
 
             traceback.print_exception(error)
-        sys.stderr.write(f"{name}: {error}\n")
+        sys.stderr.write(f"{name}: {log_text(str(error))}\n")
         if current().json:
             document = error_document(str(error), error.exit_code)
             flushed(lambda: _told(document))
@@ -113,7 +114,7 @@ def _in_one_document(work: Callable[[], int]) -> int:
 
 
 def _told(document: Any) -> int:
-    print(json.dumps(document))
+    print(json_text(json.dumps(document)))
     return ExitCode.DONE
 
 
@@ -128,7 +129,7 @@ def _with_schema(document: Any) -> Any:
 def show(document: Any, lines: Iterable[object], *, as_json: bool) -> None:
     """Prints one JSON document, or the lines."""
     if as_json:
-        print(json.dumps(document))
+        print(json_text(json.dumps(document)))
     else:
         show_each(lines, as_json=False)
 
@@ -139,5 +140,5 @@ def show_each(steps: Iterable[T], *, as_json: bool) -> list[T]:
     for step in steps:
         done.append(step)
         if not as_json:
-            print(step, flush=True)
+            print(log_text(str(step)), flush=True)
     return done

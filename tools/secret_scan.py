@@ -175,7 +175,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _report_paths(asked.paths) if asked.paths else _report_git(asked)
         except GitScanError as error:
-            print(f"secret_scan: FATAL: {error}", file=sys.stderr)
+            from driver.terminal.safe_text import log_text
+
+            print(f"secret_scan: FATAL: {log_text(str(error))}", file=sys.stderr)
             return UNREADABLE if asked.history else FOUND
 
     return program(parser, run, argv)
@@ -209,6 +211,8 @@ def _placed(shelf: StoredBlobs, held: StoredBlob) -> str:
 
 
 def _report_paths(paths: Sequence[str]) -> int:
+    from driver.terminal.safe_text import safe_line
+
     shown, looked_at = _Shown(), 0
     unreadable = []
     for file in _files(paths):
@@ -220,7 +224,7 @@ def _report_paths(paths: Sequence[str]) -> int:
         looked_at += 1
         shown.show(str(file), found)
     for line in unreadable:
-        print(f"secret_scan: {line}", file=sys.stderr)
+        print(f"secret_scan: {safe_line(line)}", file=sys.stderr)
     if unreadable:
         print(f"UNREADABLE: {len(unreadable)} of {looked_at + len(unreadable)} files")
         return UNREADABLE

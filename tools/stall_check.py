@@ -164,12 +164,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(asked: argparse.Namespace) -> int:
+    from driver.terminal.safe_text import safe_line
+
     root = asked.transcripts_root or get_transcripts_root()
     results = scan_transcripts(root, asked.threshold_seconds, asked.active_from)
     write_recovery_files(results, asked.recovery_dir)
     if asked.emit_recovery:
         for advice in emit_recovery_advisories(results):
-            print(advice)
+            print(safe_line(advice))
     elif asked.json:
         print_json_output(results)
     else:

@@ -14,6 +14,7 @@ from typing import Any
 
 from driver.backends.recording import RecordingWriter
 from driver.terminal.progress import to_stderr
+from driver.terminal.safe_text import json_text
 from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
 from state_store.documents.files import write_text_where_named
 from state_store.documents.indented_json import indented
@@ -74,7 +75,7 @@ def write_report(report: Mapping[str, Any], output: str | None) -> int:
     """Writes the report and returns the exit code. A lost report is a failure, but the exit code of
     a failed wave comes first."""
     code = int(report.get("exit_code", 0 if report.get("success", True) else 1))
-    text = indented(report) + "\n"
+    text = json_text(indented(report)) + "\n"
     if output:
         try:
             write_text_where_named(Path(output), text)

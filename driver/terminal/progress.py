@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from driver.terminal.safe_text import safe_line
+from driver.terminal.safe_text import log_line, safe_line
 from state_store.documents.errors import InputError
 
 
@@ -29,7 +29,7 @@ class Progress:
             return
         with self._lock:
             try:
-                self._stream.write(f"tidegate: {safe_line(line)}\n")
+                self._stream.write(f"tidegate: {log_line(line)}\n")
                 self._stream.flush()
             except (OSError, ValueError):
                 self._stream = None
@@ -76,7 +76,7 @@ class Terminal:
         with self._one_at_a_time:
             if self._over:
                 return QUIT
-            question = f'{safe_line(item)}: run phase "{phase}"? [Y/n/q] '
+            question = f'{safe_line(item)}: run phase "{safe_line(phase)}"? [Y/n/q] '
             line = b""
             with suppress(OSError):
                 self._writing.write(question.encode("ascii", "backslashreplace"))

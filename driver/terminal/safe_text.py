@@ -1,16 +1,40 @@
-"""Makes foreign text safe to print: bounds its length and escapes control characters."""
+"""Makes text of agents, tests and backlogs safe for each surface that shows it.
+
+One rule is below all: `safe_line` escapes everything that is not printable, which includes control
+characters, signs that change the direction of text, signs of no width, and half surrogate pairs.
+Each surface adds its own: `log_line` for a terminal or a log, `safe_text` for several lines,
+`html_text`, `xml_text`, `workflow_message` for a command of GitHub Actions, and the module
+`terminal/markdown.py` for Markdown. Nothing else may show such text.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Any
 
+# Letters and signs that have no ink: fillers of Hangul, blank Braille, selectors of variants, tags.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0d\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
+
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+
 
 def safe_line(text: str) -> str:
     """`text` on one line, with unprintable characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    if text.isprintable() and (text.isascii() or not _UNSEEN.search(text)):
+        return text
+    return "".join(c if _is_seen(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_seen(char: str) -> bool:
+    """True for a character that shows itself. Python calls some letters without any ink
+    printable."""
+    return char.isprintable() and not _UNSEEN.match(char)
 
 
 def safe_text(text: str) -> str:
@@ -19,6 +43,46 @@ def safe_text(text: str) -> str:
         "\t".join(safe_line(cell) for cell in line.split("\t"))
         for line in text.replace("\r\n", "\n").split("\n")
     )
+
+
+def log_line(text: str) -> str:
+    """A line for a terminal or a log. In a job of GitHub Actions it is no command to the job: such
+    a command begins a line with two colons, or has `##[` anywhere."""
+    line = safe_line(text).replace("##[", "# #[")
+    return line.replace("::", ": :", 1) if line.lstrip().startswith("::") else line
+
+
+def log_text(text: str) -> str:
+    """Like `log_line`, for several lines; tabs are kept."""
+    return "\n".join(
+        "\t".join(log_line(cell) for cell in line.split("\t"))
+        for line in text.replace("\r\n", "\n").split("\n")
+    )
+
+
+def workflow_message(text: str) -> str:
+    """The message of our own command to a job of GitHub Actions."""
+    return safe_line(text).replace("##[", "# #[").replace("%", "%25")
+
+
+def workflow_property(text: str) -> str:
+    """The value of a property of such a command, for example of `file`."""
+    return workflow_message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def html_text(text: str) -> str:
+    """`text` for an element or an attribute of HTML."""
+    return safe_text(text).translate(_ENTITIES)
+
+
+def xml_text(text: str) -> str:
+    """`text` for an element or an attribute of XML 1.0, which forbids most control characters."""
+    return safe_text(text).translate(_ENTITIES)
+
+
+def json_text(document: str) -> str:
+    """A JSON document that is no command to a job of GitHub Actions; its values are the same."""
+    return document.replace("##[", "#\\u0023[")
 
 
 def bounded(text: str, limit: int) -> str:
