@@ -1,0 +1,367 @@
+"""Every command that the pages show is run here, or is left out for a reason.
+
+A new command in a page fails the last tests until it is in `RUN` or in `LEFT`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+
+import pytest
+
+from driver.cli.words import is_there
+from tests.documents.commands import Left, Shown, paths_in, shown
+from tests.documents.schemas import ROOT
+from tests.support.interpreter import ALONE, PYTHON
+from tests.support.programs import Ran, run_here
+from tests.support.repos import Checkout, make_repo, user_environ
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are those of a POSIX shell")
+
+TEST = (
+    "import unittest\n\nfrom shop import {0}\n\n\nclass Check(unittest.TestCase):\n"
+    "    def test_it(self):\n        self.assertEqual({0}.value(), 2)\n"
+)
+AGENT = """
+import os, sys
+sys.stdin.read()
+item = os.environ["TIDEGATE_ITEM"]
+name, value = ("price", 2) if item == "round-prices" else ("cart", 3)
+with open(f"shop/{name}.py", "w") as file:
+    file.write(f"def value():\\n    return {value}\\n")
+"""
+ISSUE = {
+    **{"number": 7, "title": "Totals are wrong", "labels": [], "state": "OPEN"},
+    **{"createdAt": "2026-11-29T08:00:00Z", "url": "https://example.org/7"},
+    "body": "Round once.\n\n## Files\n\n- shop/total.py\n\n## Test\n\n    python3 -m unittest\n",
+}
+FILES = {
+    "shop/__init__.py": "",
+    "shop/price.py": "def value():\n    return 1\n",
+    "shop/cart.py": "def value():\n    return 1\n",
+    "tests/__init__.py": "",
+    "tests/test_price.py": TEST.format("price"),
+    "tests/test_cart.py": TEST.format("cart"),
+}
+JOURNAL = {"slug": "a", "phase": "verified", "verified": True}
+
+
+def an_item(number: int, slug: str, name: str) -> dict[str, object]:
+    return {
+        **{"id": f"T-{number}", "slug": slug, "title": slug, "status": "todo"},
+        **{"prompt": "Return 2.", "ownsFiles": [f"shop/{name}.py"], "repairCap": 0},
+        "testCmd": f"python3 -m unittest -q tests.test_{name}",
+    }
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A repository with two items, one of which shipped in a wave, and a folder beside it."""
+
+    repo: Checkout
+    wave: str
+
+    def run(self, command: str) -> Ran:
+        """A command of Tidegate, as typed in the top folder of the repository."""
+        first, *words = shlex.split(command)
+        if first in ("python", "python3"):
+            first, *words = ("tidegate", *words[2:]) if words[0] == "-m" else words
+        program = ROOT / ("driver/tidegate.py" if first == "tidegate" else first)
+        return run_here(program, *words, cwd=self.repo.path, env=self.repo.environ)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    top = tmp_path_factory.mktemp("shop")
+    (top / "agent.py").write_text(AGENT, encoding="utf-8")
+    command = json.dumps([*ALONE, str(top / "agent.py")])
+    config = (
+        f'[backend]\nname = "command"\ncommand = {command}\ntier = 1\n'
+        f"[workspace]\nroot = {json.dumps(str(top / 'work'))}\n"
+    )
+    environ = user_environ(top / "home")
+    repo = make_repo(top / "shop", environ, {**FILES, "tidegate.toml": config})
+    given = Shop(repo, "")
+    items = [an_item(1, "round-prices", "price"), an_item(2, "cart", "cart")]
+    repo.write({"state/tracker.json": json.dumps({"version": 1, "items": items})})
+    (repo.path / ".git/info/exclude").write_text("/state/\n/beside/\n", encoding="utf-8")
+    repo.write(
+        {
+            "beside/issues.json": json.dumps([ISSUE]),
+            "beside/backlog/one.md": "---\ntitle: One\n---\nWrite it.\n",
+            "beside/items.csv": "title,prompt\nTwo,Write it.\n",
+            "beside/report.json": json.dumps({"built": [], "wave_id": "w"}),
+            "beside/journal/a.json": json.dumps(JOURNAL),
+            "beside/wave.json": json.dumps({"items": [an_item(3, "cart", "cart")]}),
+        }
+    )
+    first = given.run("tidegate run --execute --json")
+    assert first.code == 1, first.err
+    return Shop(repo, first.report["wave_id"])
+
+
+@dataclass(frozen=True)
+class Try:
+    """A command with its placeholders filled in, and the exit codes that are right."""
+
+    command: str
+    codes: tuple[int, ...] = (0,)
+
+
+INIT = "tidegate init --repo . --state-dir state"
+KEPT = "{wave}/cart"
+# A shown command -> what is run for it, in this order.
+RUN: dict[str, tuple[Try, ...]] = {
+    "tidegate doctor": (Try("tidegate doctor"),),
+    "python tools/doctor.py": (Try("python tools/doctor.py"),),
+    "python driver/wave_scheduler.py": (Try("python driver/wave_scheduler.py"),),
+    "python driver/wave_scheduler.py --execute": (
+        Try("python driver/wave_scheduler.py --execute"),
+    ),
+    "tidegate run": (Try("tidegate run"),),
+    "tidegate run --execute": (Try("tidegate run --execute"),),
+    "python driver/wave_loop.py --manifest FILE --git": (
+        Try("python driver/wave_loop.py --manifest beside/wave.json --git", (1,)),
+    ),
+    "tidegate init --workflow github": (Try("tidegate init --workflow github"),),
+    "tidegate init --workflow gitlab": (Try("tidegate init --workflow gitlab"),),
+    "tidegate init --workflow cron": (Try("tidegate init --workflow cron"),),
+    "tidegate init --workflow systemd": (Try("tidegate init --workflow systemd"),),
+    "tidegate init [--repo DIR] [--state-dir DIR] [--gitignore] [--workflow "
+    "github|gitlab|cron|systemd]": (Try(INIT), Try(f"{INIT} --gitignore --workflow github")),
+    "tidegate halt --clear": (Try("tidegate halt --clear"),),
+    "tidegate halt --status": (Try("tidegate halt --status"),),
+    'tidegate halt set "why"': (
+        Try('tidegate halt set "why"'),
+        Try("tidegate halt --status", (1,)),
+        Try("tidegate halt --clear"),
+    ),
+    "tidegate intake github issues.json": (
+        Try("tidegate intake github beside/issues.json --dry-run"),
+    ),
+    "tidegate intake markdown FOLDER": (Try("tidegate intake markdown beside/backlog --dry-run"),),
+    "tidegate intake csv FILE": (Try("tidegate intake csv beside/items.csv --dry-run"),),
+    "tidegate add 'Round prices' --owns shop/price.py --test 'pytest -q tests/test_price.py' "
+    "--depends T-1": (
+        Try(
+            "tidegate add 'Round prices' --owns shop/price.py --test 'pytest -q"
+            " tests/test_price.py' --depends T-1"
+        ),
+    ),
+    "tidegate add TITLE --owns PATH --test CMD": (
+        Try("tidegate add Title --owns shop/cart.py --test true --dry-run"),
+    ),
+    "tidegate templates instantiate library --project-name shop --base-dir src/shop --output "
+    "wave.json": (
+        Try(
+            "tidegate templates instantiate library --project-name shop --base-dir src/shop"
+            " --output beside/library.json"
+        ),
+    ),
+    "tidegate templates validate [--template NAME|all|FILE] [--json]": (
+        Try("tidegate templates validate"),
+        Try("tidegate templates validate --template beside/wave.json --json"),
+    ),
+    "tidegate preflight [--root DIR] [--state-root DIR] [--json]": (
+        Try("tidegate preflight", (0, 1)),
+        Try("tidegate preflight --root . --state-root state --json", (0, 1)),
+    ),
+    "tidegate preflight --tracker FILE [--ledger FILE] [--json]": (
+        Try("tidegate preflight --tracker state/tracker.json", (0, 1)),
+        Try(
+            "tidegate preflight --tracker state/tracker.json"
+            " --ledger state/ledger/OUTCOMES-LEDGER.md --json",
+            (0, 1),
+        ),
+    ),
+    "tidegate doctor [--repo DIR] [--state-dir DIR] [--config FILE] [--network] [--json]": (
+        Try("tidegate doctor --repo . --state-dir state --config tidegate.toml --json"),
+    ),
+    "tidegate recover list": (Try("tidegate recover list"),),
+    "tidegate recover show WAVE/ITEM": (Try(f"tidegate recover show {KEPT}"),),
+    "tidegate recover restore WAVE/ITEM": (Try(f"tidegate recover restore {KEPT}"),),
+    "tidegate recover restore WAVE/ITEM --patch FILE": (
+        Try(f"tidegate recover restore {KEPT} --patch beside/cart.patch"),
+    ),
+    "tidegate gc --dry-run": (Try("tidegate gc --dry-run"),),
+    "tidegate gc [--older-than DAYS]": (Try("tidegate gc"), Try("tidegate gc --older-than 3")),
+    "tidegate verify-state [--repo DIR]": (Try("tidegate verify-state --repo ."),),
+    "tidegate verify-state --rebuild [--tracker FILE]": (
+        Try("tidegate verify-state --rebuild"),
+        Try("tidegate verify-state --rebuild --tracker state/tracker.json"),
+    ),
+    "tidegate verify-state --rebuild": (Try("tidegate verify-state --rebuild"),),
+    "tidegate secrets --staged": (Try("tidegate secrets --staged"),),
+    "tidegate secrets --range main..HEAD": (Try("tidegate secrets --range main..HEAD"),),
+    "tidegate secrets --history": (Try("tidegate secrets --history"),),
+    "tidegate secrets PATH...": (Try("tidegate secrets shop tests"),),
+    "python -m driver WORD": (Try("python -m driver version"),),
+    "python driver/tidegate.py WORD": (Try("python driver/tidegate.py version"),),
+    "tidegate help WORD": (Try("tidegate help run"),),
+    "tidegate completion bash|zsh|fish": tuple(
+        Try(f"tidegate completion {shell}") for shell in ("bash", "zsh", "fish")
+    ),
+    "tools/cost_ceiling.py --check --wave ID": (
+        Try("tools/cost_ceiling.py --check --wave {wave}", (0, 1)),
+    ),
+    "tools/cost_projection.py [--projection]": (
+        Try("tools/cost_projection.py"),
+        Try("tools/cost_projection.py --projection"),
+    ),
+    "tidegate ledger summary [--json]": (
+        Try("tidegate ledger summary"),
+        Try("tidegate ledger summary --json"),
+    ),
+    "tools/wave_ledger_hook.py --report-file FILE --wave N --timestamp T": (
+        Try(
+            "tools/wave_ledger_hook.py --report-file beside/report.json --wave 1"
+            " --timestamp 2026-11-29T08:00:00Z"
+        ),
+    ),
+    "tidegate state items": (Try("tidegate state items"),),
+    "tidegate state items|waves|wave ID|traces|status|events STREAM [--after N]": (
+        *(Try(f"tidegate state {word}") for word in ("items", "waves", "traces", "status")),
+        Try("tidegate state wave {wave}"),
+        Try("tidegate state events tracker --after 1"),
+    ),
+    "tidegate state sync --prefer ID=file": (Try("tidegate state sync --prefer T-1=file"),),
+    "tidegate state sync --prefer T-1=file": (Try("tidegate state sync --prefer T-1=store"),),
+    "tidegate reproduce WAVE ITEM": (Try("tidegate reproduce {wave} round-prices"),),
+    "tidegate reproduce WAVE ITEM [--repo DIR] [--state-dir DIR] [--json]": (
+        Try("tidegate reproduce {wave} round-prices --repo . --state-dir state --json"),
+    ),
+    "tools/reconcile.py [--state-md FILE] [--db FILE]": (
+        Try("tools/reconcile.py --state-md state/STATE.md --db state/tracker_events.db", (0, 1)),
+    ),
+    "tools/orchestrator_status.py set --activity TEXT --phase NAME": (
+        Try("tools/orchestrator_status.py set --activity Text --phase name"),
+        Try("tools/orchestrator_status.py clear"),
+    ),
+    "tools/heartbeat.py beat NAME [STATUS] [--brain]": (
+        Try("tools/heartbeat.py beat name"),
+        Try("tools/heartbeat.py beat name ok --brain"),
+    ),
+    "tools/stall_check.py [--transcripts-root DIR] [--threshold-seconds S] [--active-from DIR] "
+    "[--json]": (
+        Try(
+            "tools/stall_check.py --transcripts-root beside --threshold-seconds 60"
+            " --active-from beside --json"
+        ),
+    ),
+    "tools/wave_resume.py --journal PATH --workdir DIR [--json]": (
+        Try("tools/wave_resume.py --journal beside/journal --workdir . --json"),
+    ),
+}
+ITSELF = "runs tests, which are run already"
+MACHINE = "changes the machine"
+PATTERN = "the beginning of a command"
+SET_UP = "sets a machine up, with the network"
+PAID = "needs a paid agent or its key"
+DEMO = "tests/integration/test_demo.py"
+LEFT: dict[str, Left] = {
+    "python driver/wave_scheduler.py --execute --demo": Left("takes seconds", DEMO),
+    "python -m pip install pytest && python -m pytest": Left(ITSELF),
+    "python3 -m venv .venv && . .venv/bin/activate": Left(SET_UP),
+    "python -m pip install /path/to/tidegate": Left(SET_UP, "tests/unit/test_installed.py"),
+    "git clone <this repository> && cd tidegate": Left(SET_UP),
+    "python -m pip install pytest": Left(SET_UP),
+    "python -m pip install ruff==0.17.6 mypy==2.4.1": Left(SET_UP),
+    "ruff check . && ruff format --check . && mypy": Left("minutes; .ci/run has it"),
+    "python tests/documents/write_documents.py": Left(
+        "writes into the checkout", "tests/documents/test_made.py"
+    ),
+    "python tests/contracts/record_public_names.py": Left("writes into the checkout"),
+    "cp state/tidegate.service state/tidegate.timer /etc/systemd/system/": Left(MACHINE),
+    "systemctl daemon-reload && systemctl enable --now tidegate.timer": Left(MACHINE),
+    "claude -p --output-format stream-json --verbose --permission-mode acceptEdits": Left(PAID),
+    "codex exec --json --skip-git-repo-check --ephemeral --ignore-user-config --ignore-rules": (
+        Left(PAID)
+    ),
+    "npm install @anthropic-ai/claude-code @openai/codex opencode-ai @google/gemini-cli": (
+        Left(SET_UP)
+    ),
+    "echo good > a.txt": Left("a part of a program", "tests/integration/test_real_agents.py"),
+    "gh issue list --limit 500 --json number,title,body,labels,state,createdAt,url > issues.json": (
+        Left("needs GitHub", "tests/unit/test_intake.py")
+    ),
+    "python -m pytest -q tests/totals": Left("an example of an item's test"),
+    "tidegate completion bash > ~/.local/share/bash-completion/completions/tidegate": (
+        Left("the same without `>` is run")
+    ),
+    "tidegate init --workflow": Left(PATTERN),
+    "tidegate state sync --prefer": Left(PATTERN),
+    "tidegate ledger append ...": Left(PATTERN, "tests/integration/test_fleet_ledger.py"),
+    "tools/reconcile.py --merge OTHER.db": Left(
+        "needs another store", "tests/integration/test_reconcile.py"
+    ),
+}
+SHOWN = shown()
+WORD_ALONE = re.compile(r"tidegate ([a-z-]+)")
+MARKERS = {"sweep", "bench", "sweep or not sweep", "lease and expiry"}
+
+
+def is_a_run_of_tests(command: str) -> bool:
+    """True for pytest on files or markers of the project; `paths_in` finds its files."""
+    return "python -m pytest" in command and "pip" not in command and "tests/totals" not in command
+
+
+def is_mention(command: str) -> bool:
+    """True for `tidegate WORD` as the name of a program."""
+    found = WORD_ALONE.fullmatch(command)
+    return found is not None and is_there(found[1])
+
+
+@pytest.mark.parametrize("command", RUN)
+def test_a_shown_command_runs(shop: Shop, command: str) -> None:
+    for one in RUN[command]:
+        ran = shop.run(one.command.format(wave=shop.wave))
+        assert ran.code in one.codes, (one.command, ran.code, ran.err, ran.out)
+        assert "Traceback" not in ran.err
+
+
+def test_every_command_of_the_pages_is_run_or_left_for_a_reason() -> None:
+    unknown = [
+        f"{one.page}: {one.text}"
+        for one in SHOWN
+        if one.text not in RUN
+        and one.text not in LEFT
+        and not is_mention(one.text)
+        and not is_a_run_of_tests(one.text)
+    ]
+    assert unknown == [], "add each to RUN or LEFT of tests/documents/test_commands.py"
+
+
+def test_no_list_has_a_command_that_no_page_shows() -> None:
+    texts = {one.text for one in SHOWN}
+    assert [command for command in (*RUN, *LEFT) if command not in texts] == []
+
+
+@pytest.mark.parametrize("one", SHOWN, ids=lambda one: f"{one.page}: {one.text}"[:60])
+def test_the_files_that_a_command_names_exist(one: Shown) -> None:
+    if one.text != "python -m pytest -q tests/totals" and "FILE" not in one.text:
+        assert [path for path in paths_in(one.text) if not path.exists()] == []
+    for words in re.findall(r"-m (sweep|bench|\"[^\"]+\")", one.text):
+        assert words.strip('"') in MARKERS
+
+
+def test_a_left_command_is_run_by_the_test_that_is_named() -> None:
+    named = {left.runs_it for left in LEFT.values() if left.runs_it}
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_a_module_of_the_checkout_is_the_command() -> None:
+    """`python -m driver` as a process of its own, which the others are not."""
+    done = subprocess.run(
+        [*PYTHON, "-m", "driver", "version"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "tidegate" in done.stdout.lower()
