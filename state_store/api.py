@@ -13,6 +13,7 @@ from typing import Any
 
 from state_store.database import events as names
 from state_store.database import projections
+from state_store.database.kept_items import having
 from state_store.database.store import EventStore
 from state_store.read_api import ReadAPI
 from state_store.tracker.ingest import export_tracker, ingest_tracker_json, sync_tracker
@@ -135,6 +136,10 @@ class StateAPI:
             return fold(self.store.scan(streams[0]))
         found = [event for stream in streams for event in self.store.scan(stream)]
         return fold(sorted(found, key=lambda event: event["id"]))
+
+    def items_with(self, field: str, value: Any = None) -> list[dict[str, Any]]:
+        """The tracker's items with a field, and this value unless it is None. Fast for few."""
+        return self.store.look(lambda db: having(db, names.TRACKER, field, value))
 
     def waves(self) -> tuple[str, ...]:
         """The ids of all waves with events."""

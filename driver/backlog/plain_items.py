@@ -39,18 +39,24 @@ def are_plain(items: Sequence[Item]) -> bool:
     ids: list[Any] = [item.get("id") for item in items]
     slugs: list[Any] = [item.get("slug") for item in items]
     titles = [item.get("title") for item in items]
-    commands = [item.get("testCmd") for item in items]
+    commands: list[Any] = [item.get("testCmd") for item in items]
+    words: list[Any] = []  # of commands that are lists, from the second on
+    if list in set(map(type, commands)):
+        if not all(commands):
+            return False
+        words = list(chain.from_iterable(c[1:] for c in commands if type(c) is list))
+        commands = [c[0] if type(c) is list else c for c in commands]
     prompts = [item.get("prompt") for item in items]
     if int in set(map(type, ids)):
         ids = [str(n) if type(n) is int and abs(n) < MAX_NUMBER else n for n in ids]
     texts = [*ids, *slugs, *commands, *prompts, *(text for text in titles if text is not None)]
-    if set(map(type, texts)) != {str}:
+    if set(map(type, chain(texts, words))) != {str}:
         return False
-    together = "".join(texts)
+    together = "".join(texts + words)
     return (
         "\0" not in together
         and (together.isascii() or is_unicode(together))
-        and (len(together) <= MAX_TEXT or max(map(len, texts)) <= MAX_TEXT)
+        and (len(together) <= MAX_TEXT or max(map(len, texts + words)) <= MAX_TEXT)
         and all(texts)
         and True not in map(str.isspace, texts)
         and max(map(len, slugs)) <= MAX_SLUG

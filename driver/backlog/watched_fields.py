@@ -7,6 +7,7 @@ ships the request that it took.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 import zlib
@@ -16,6 +17,7 @@ from pathlib import Path
 from driver.backlog.tracker import load_tracker_items
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, is_open
+from state_store.tracker.base import digest_of
 
 _PROOF = (
     "testCmd",
@@ -38,23 +40,21 @@ class WatchedTracker:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._before = self._packed()
+        try:
+            before = path.read_bytes()
+        except OSError:
+            before = b""
+        self._digest = hashlib.sha256(before).hexdigest()
+        self._before = zlib.compress(before, 1)  # a wave may take hours, and a tracker may be long
 
     def warning(self) -> str:
         """The warning of `changed_fields` about the time since this object was made."""
-        if self._packed() == self._before:
+        if digest_of(self._path) == self._digest:
             return ""
         with tempfile.TemporaryDirectory() as folder:
             old = Path(folder, "tracker.json")
             old.write_bytes(zlib.decompress(self._before))
             return changed_fields(watched_fields(old), watched_fields(self._path))
-
-    def _packed(self) -> bytes:
-        """The bytes, compressed: a wave may take hours, and a tracker may be long."""
-        try:
-            return zlib.compress(self._path.read_bytes(), 1)
-        except OSError:
-            return zlib.compress(b"")
 
 
 def watched_fields(tracker: Path) -> Fields:

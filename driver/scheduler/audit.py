@@ -52,7 +52,8 @@ def past_of(api: StateAPI, wave_id: str, wave: Json) -> Past:
     return Past(
         waves=[view for view in views if view["started"]],
         traces=[trace for trace in traces if trace["wave"] in newest],
-        items=api.store.items(),
+        items=api.items_with("attempts"),
+        find=lambda slug: api.items_with("slug", slug),
         lapsed=[*_lapsed(api)],
         red_alone=red_alone(wave),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -42,14 +43,15 @@ _LONGEST = 300
 @dataclass(frozen=True, slots=True)
 class Past:
     """The input of an audit: views of the newest waves, the last one last, the traces of their
-    agents, the tracker's items, resources of expired leases, and commands that were red without
-    any item's work."""
+    agents, the tracker's items with attempts, resources of expired leases, and commands that were
+    red without any item's work. `find` gives the tracker's items with a slug."""
 
     waves: Sequence[View] = ()
     traces: Sequence[View] = ()
     items: Sequence[View] = ()
     lapsed: Sequence[str] = ()
     red_alone: Sequence[str] = ()
+    find: Callable[[str], Iterable[View]] = lambda _: ()
 
     @property
     def newest(self) -> str:
@@ -58,7 +60,8 @@ class Past:
 
     def id_of(self, slug: str) -> str:
         """The item's id in the tracker, else its slug."""
-        named = (id_of(item) for item in self.items if item.get("slug") == slug)
+        known = (item for item in self.items if item.get("slug") == slug)
+        named = (id_of(item) for item in chain(known, self.find(slug)))
         return next((name for name in named if name is not None), slug)
 
 

@@ -7,7 +7,7 @@ other scheduler of this state folder takes them in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from driver.backlog.retry_policy import opened
 from driver.backlog.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
-from driver.backlog.tracker import Edit
+from driver.backlog.tracker import Edit, withdrawn
 from driver.domain.item_key import resource_of
 from driver.run_state.leases import LeasedElsewhereError, LeaseManager
 from driver.run_state.run_registry import clear_up
@@ -24,7 +24,9 @@ from state_store.api import StateAPI
 from state_store.database import events
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
-from state_store.documents.item_status import CLAIMED, TODO
+from state_store.documents.item_status import CLAIMED, TODO, is_open
+from state_store.tracker.base import digest_of, load_seen
+from state_store.tracker.file import real_path
 from state_store.tracker.ingest import sync_tracker
 from state_store.views.anchors import check_kept
 from state_store.write_api import STATE_DB_FILENAME
@@ -102,6 +104,17 @@ class Backlog:
         if lost:
             raise lost[0]
         return tuple(unknown)
+
+    def withdrawn(self, names: Collection[str]) -> Mapping[str, str]:
+        """`tracker.withdrawn` of the tracker as it is now. A file that is unchanged since the last
+        full sync has the items of the store, which are read in no time."""
+        store, path = self.api.store, real_path(self.tracker)
+        seen = load_seen(store, path)
+        if seen is not None and seen.digest == digest_of(path):
+            items = map(store.item, names)
+            if all(item is not None and is_open(item) for item in items):
+                return {}
+        return withdrawn(self.tracker, names)
 
     def _write(self, edits: Mapping[str, tuple[str, Edit]]) -> list[str]:
         """All of the edits in one commit."""

@@ -118,13 +118,15 @@ def by_repository(
     cycle: Cycle, items: Iterable[Mapping[str, Any]]
 ) -> dict[Path, list[Mapping[str, Any]]]:
     """The items by the top of their repository, without those whose repository does not exist."""
-    found: dict[Path, list[Mapping[str, Any]]] = {}
+    by_name: dict[str | None, list[Mapping[str, Any]]] = {}
     for item in items:
-        named = named_repo(item)
+        by_name.setdefault(named_repo(item), []).append(item)
+    found: dict[Path, list[Mapping[str, Any]]] = {}
+    for named, mine in by_name.items():
         folder = Path(named) if named else cycle.repo
         top = cycle.repositories.top_of(folder) if folder and folder.is_absolute() else None
         if top is not None:
-            found.setdefault(top, []).append(item)
+            found.setdefault(top, []).extend(mine)
     return found
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +16,6 @@ from driver.backends.recording import RecordingWriter
 from driver.backlog.publication_status import Shipped
 from driver.backlog.retry_policy import RetryPolicy
 from driver.backlog.selection import PATIENT, Selection, Skipped
-from driver.backlog.tracker import withdrawn
 from driver.backlog.watched_fields import WatchedTracker
 from driver.domain.results import Verdict
 from driver.limits.admission import GateClosedError, check_before_start, check_halt
@@ -228,7 +226,7 @@ def _run_wave(
             leases=backlog.leases,
             own_paths=(cycle.tracker,),
             queued=queued,
-            withdrawn=partial(withdrawn, cycle.tracker),
+            withdrawn=backlog.withdrawn,
         )
     return run_wave(
         driver=cycle.driver,

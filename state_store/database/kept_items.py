@@ -32,6 +32,7 @@ from state_store.values.lazy_dataclass import dataclass
 Item = dict[str, Any]
 _BLOCK = 250  # rows that fit into the processor's cache
 _INSERT = "INSERT INTO items(position, stream, id, json, version) VALUES(?,?,?,?,?)"
+MADE_FROM_ITEMS = "items:"  # and a stream: the snapshot of a view that was made from its items
 _MERGES = None  # replaces the type of a merging event in rows read for a replay
 
 
@@ -99,6 +100,34 @@ def every(connection: sqlite3.Connection, stream: str) -> Iterator[tuple[str, Ke
         items = decode(f"[{','.join([row[3] for row in rows])}]")
         for (key, position, version, _), item in zip(rows, items, strict=True):
             yield key, Kept(position, version, item)
+
+
+def having(
+    connection: sqlite3.Connection, stream: str, field: str, value: Any = None
+) -> list[Item]:
+    """The items with a field, in order of creation; None stands for any value. Only those whose
+    text has the field are decoded."""
+    text = f"{encode(field)}:" + ("" if value is None else encode(value))
+    rows = connection.execute(
+        "SELECT json FROM items NOT INDEXED WHERE stream = ? AND instr(json, ?) ORDER BY position",
+        (stream, text),
+    )
+    items = [decode(found) for (found,) in rows]
+    return [item for item in items if field in item and value in (None, item[field])]
+
+
+def changed_since(
+    connection: sqlite3.Connection, stream: str, version: int
+) -> Iterator[tuple[int, Item]]:
+    """The items of events after a version, each with its position in the order of creation."""
+    cursor = connection.execute(
+        "SELECT position, json FROM items NOT INDEXED WHERE stream = ? AND version > ? "
+        "ORDER BY position",
+        (stream, version),
+    )
+    while rows := cursor.fetchmany(_BLOCK):
+        items = decode(f"[{','.join([row[1] for row in rows])}]")
+        yield from zip((row[0] for row in rows), items, strict=True)
 
 
 def replayed(
@@ -170,7 +199,9 @@ def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
 
 
 def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str, Kept]) -> None:
-    """Replace the item table by `items`. Writes only changed items."""
+    """Replace the item table by `items`. Writes only changed items. A view that was made from the
+    damaged ones goes too."""
+    connection.execute("DELETE FROM snapshots WHERE stream = ?", (f"{MADE_FROM_ITEMS}{stream}",))
     same: set[str] = set()
     stale: list[tuple[int]] = []
     rows = connection.execute(  # as bytes, because a row with a flipped bit must be replaced too

@@ -54,9 +54,8 @@ class EventStore:
 
     `folds` maps each stream with items to its fold. `busy_timeout_s` is the wait for other programs
     that hold the database, `queue_patience_s` the wait for stopped writers of ours. A forked child
-    may continue to use it. Every method may raise CannotRunError (disk, permissions),
-    StoreBusyError or DamagedStoreError.
-    """
+    may continue to use it. Every method may raise CannotRunError, StoreBusyError or
+    DamagedStoreError."""
 
     def __init__(
         self,
@@ -95,8 +94,7 @@ class EventStore:
         """Append one event and return its version, which counts from 1 in each stream.
 
         Joins an open transaction of this thread. Raises ConcurrencyConflict if the stream is not at
-        `expected_version`, ValueError or TypeError if the payload is not JSON. Nothing is written
-        then.
+        `expected_version`, ValueError or TypeError if the payload is not JSON, and writes nothing.
         """
         return self.append_many(stream, ((event_type, payload),), actor, expected_version)
 
@@ -148,11 +146,8 @@ class EventStore:
         self._commits.submit(job)
 
     def read(self, stream: str, after: int = 0) -> list[Event]:
-        """The events of a stream after a version, in order.
-
-        Dicts of id, ts, actor, stream, type, payload, version. Skips an event with a damaged
-        payload, with a warning on stderr; `verify` lists them all.
-        """
+        """The events of a stream after a version, in order: dicts of `COLUMNS`. Skips an event with
+        a damaged payload, with a warning on stderr; `verify` lists them all."""
         return list(self.scan(stream, after))
 
     def get(self, stream: str) -> list[Event]:
@@ -204,9 +199,8 @@ class EventStore:
     def read_spend(self, look: Callable[[SpendBook], T], nothing: T) -> T:
         """Return `look(spend_table)`; `nothing` if the store has no such table yet."""
         with translated(self.path):
-            connection = self._database.reader()
-            has_table = self._database.version >= SPEND_SINCE
-            return look(SpendBook(connection)) if has_table else nothing
+            book = SpendBook(self._database.reader())
+            return look(book) if self._database.version >= SPEND_SINCE else nothing
 
     def publications(self, *, only_open: bool = False) -> tuple[Publication, ...]:
         """All publications, or those with open items, the oldest first."""
@@ -228,6 +222,11 @@ class EventStore:
         """All items in order of creation."""
         with translated(self.path):
             return [kept.item for _, kept in every(self._database.reader(), stream)]
+
+    def look(self, at: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of `at`, a query of this package that does not read all items."""
+        with translated(self.path):
+            return at(self._database.reader())
 
     def rebuild_items(self, stream: str = TRACKER) -> int:
         """Rebuild the items from the events, and return their number."""

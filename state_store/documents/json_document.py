@@ -80,7 +80,7 @@ def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:
 
     `parse_json` must have accepted `text` before, so nothing is checked again here.
     """
-    at = _skip(text, _list_start(text, key) + 1)
+    at = skip(text, list_start(text, key) + 1)
     while text[at] != "]":
         value, end = _DECODER.raw_decode(text, at)
         yield value, at, end
@@ -89,10 +89,10 @@ def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:
 
 def members(text: str, start: int) -> Iterator[Member]:
     """The members of the object at `start` in a text that was parsed before."""
-    at = _skip(text, start + 1)
+    at = skip(text, start + 1)
     while text[at] != "}":
         key, end = strict_json.DECODER.raw_decode(text, at)
-        value_start = _skip(text, _skip(text, end) + 1)
+        value_start = skip(text, skip(text, end) + 1)
         _, value_end = strict_json.DECODER.raw_decode(text, value_start)
         yield Member(key, at, value_start, value_end)
         at = _after_comma(text, value_end)
@@ -122,10 +122,10 @@ def list_with(text: str, key: str, added: Sequence[Mapping[str, Any]]) -> str:
     """The text with `added` at the end of the list at `key`, in the layout of its last element."""
     if not added:
         return text
-    start, last = _list_start(text, key), None
+    start, last = list_start(text, key), None
     for _, begin, stop in item_spans(text, key):
         last = (begin, stop)
-    end = _skip(text, last[1] if last else start + 1)  # the list's `]`
+    end = skip(text, last[1] if last else start + 1)  # the list's `]`
     if last is None:
         lead, many_lines = "\n" + _indent_of(text, start) + "  ", True
         closing = "\n" + _indent_of(text, start)
@@ -146,14 +146,15 @@ def object_text(text: str, value: Mapping[str, Any], lead: str, *, many_lines: b
     return _dumped(text, value, indent=2).replace("\n", "\n" + indent)
 
 
-def _list_start(text: str, key: str) -> int:
-    start = _skip(text, len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0)
+def list_start(text: str, key: str) -> int:
+    """The position of the `[` of the list at `key`, or of the top-level list."""
+    start = skip(text, len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0)
     if text[start] == "[":
         return start
-    at = _skip(text, start + 1)
+    at = skip(text, start + 1)
     while True:  # not `members`, which would read the whole list to tell its end
         found, end = _DECODER.raw_decode(text, at)
-        value_start = _skip(text, _skip(text, end) + 1)
+        value_start = skip(text, skip(text, end) + 1)
         if found == key:
             return value_start
         _, end = _DECODER.raw_decode(text, value_start)
@@ -175,10 +176,11 @@ def _dumped(text: str, value: Any, indent: int | None = None) -> str:
 
 
 def _after_comma(text: str, at: int) -> int:
-    at = _skip(text, at)
-    return _skip(text, at + 1) if text[at] == "," else at
+    at = skip(text, at)
+    return skip(text, at + 1) if text[at] == "," else at
 
 
-def _skip(text: str, at: int) -> int:
+def skip(text: str, at: int) -> int:
+    """The position of the next character that is no white space."""
     space = _SPACE.match(text, at)
     return space.end() if space else at

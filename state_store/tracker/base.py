@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ _BASE = "tracker_base:"
 _CHANGES = "tracker_base_changes:"  # items that replace those of the base, which is long
 _MOST_CHANGES = 2_000
 _SEEN = "tracker_seen:"
+_AT_REST_NS = 2_000_000_000  # file systems count time in steps of up to two seconds
+_digests: dict[Path, tuple[tuple[int, ...], str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +80,31 @@ def save_seen(store: EventStore, path: Path, seen: Seen) -> None:
 
 
 def digest_of(path: Path) -> str | None:
-    """The SHA-256 of the file's bytes; None if it cannot be read."""
+    """The SHA-256 of the file's bytes; None if it cannot be read.
+
+    A cycle asks a dozen times. A file that had been at rest for `_AT_REST_NS` when it was read, and
+    has the same times, size and place now, is not read again.
+    """
     try:
         with path.open("rb") as stream:  # in pieces, which is faster and saves memory
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+            before, now = _identity(stream.fileno()), time.time_ns()
+            known = _digests.get(path)
+            if known is not None and known[0] == before:
+                return known[1]
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            _digests.pop(path, None)
+            *_, changed, made = before
+            at_rest = max(changed, made) < now - _AT_REST_NS
+            if at_rest and _identity(stream.fileno()) == before:
+                _digests[path] = before, digest
+            return digest
     except OSError:
         return None
+
+
+def _identity(descriptor: int) -> tuple[int, ...]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _key(store: EventStore, path: Path) -> str:

@@ -107,10 +107,15 @@ def with_changes(text: str, changes: Mapping[str, Change], added: Sequence[Item]
     return list_with(changed, "items", added)
 
 
-def rewritten(text: str, change_of: Callable[[Item], Change | None]) -> str:
-    """The tracker's text with the changes of `change_of` made in place."""
+def rewritten(
+    text: str,
+    change_of: Callable[[Item], Change | None],
+    spans: Iterable[tuple[Any, int, int]] | None = None,
+) -> str:
+    """The tracker's text with the changes of `change_of` made in place. `spans` are the items that
+    may change, with their positions in order, if they are known."""
     pieces, at = [], 0
-    for item, start, end in item_spans(text, "items"):
+    for item, start, end in item_spans(text, "items") if spans is None else spans:
         if not (isinstance(item, dict) and (change := change_of(item))):
             continue
         if change.removed:

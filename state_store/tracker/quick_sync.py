@@ -18,9 +18,11 @@ from state_store.documents.json_document import MAX_BYTES, list_with
 from state_store.tracker import base as tracker_base
 from state_store.tracker.base import Seen
 from state_store.tracker.file import rewritten
+from state_store.tracker.item_search import spans_of
 from state_store.tracker.merge import Change, Item, agreed, merge
 
 _MOST_EVENTS = 1_000
+_FEW = 20  # to look for more items takes longer than to read all of them
 
 
 def quick_sync(store: EventStore, path: Path, seen: Seen) -> int | None:
@@ -48,7 +50,7 @@ def quick_sync(store: EventStore, path: Path, seen: Seen) -> int | None:
             after[name] = change.applied(item)
         return change
 
-    new_text = rewritten(text, change_of)
+    new_text = rewritten(text, change_of, spans_of(text, ours) if len(ours) <= _FEW else None)
     absent = {name: item for name, item in ours.items() if name not in theirs}
     added = merge({}, absent, {}).added_to_file
     new_text = list_with(new_text, "items", added)

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from state_store.api import StateAPI
-from state_store.database.events import WAVE_PREFIX
+from state_store.database.events import TRACKER, WAVE_PREFIX
+from state_store.database.kept_items import MADE_FROM_ITEMS, changed_since
+from state_store.database.store import EventStore
 from state_store.documents.files import write_text_atomic
 from state_store.documents.item_status import ARCHIVED, BLOCKED, CLAIMED, DONE, IN_PROGRESS, TODO
 from state_store.tracker.ingest import export_tracker
@@ -29,7 +31,8 @@ __all__ = [
 View = Mapping[str, Any]
 
 _KEPT = "view:buildlog"  # the snapshot that has the sections
-_FORMAT = 1  # to be raised with every change of the text of a section
+_FORMAT = 1  # to be raised with every change of the text of a section or of an item's line
+_FEW_ITEMS = 1_000  # which are rendered in no time
 
 _STATUS_ORDER = (CLAIMED, IN_PROGRESS, TODO, "failed", BLOCKED, DONE, ARCHIVED)
 
@@ -40,8 +43,11 @@ def export_state_md(api: StateAPI, out_path: Path | str) -> None:
 
 
 def state_md(api: StateAPI) -> str:
-    """The text of STATE.md for the present store."""
-    return render_state_md(api.project("orchestrator_status"), api.project("tracker"))
+    """The text of STATE.md for the present store.
+
+    Renders only items with new events. The lines of the others come from a snapshot.
+    """
+    return _state_md(api.project("orchestrator_status"), *_item_lines(api.store))
 
 
 def export_buildlog(api: StateAPI, out_path: Path | str) -> None:
@@ -71,8 +77,39 @@ def buildlog(api: StateAPI) -> str:
     return _buildlog(section for _, *section in kept.values())
 
 
+def _item_lines(store: EventStore) -> tuple[Iterable[str], Iterable[str]]:
+    """The status and the line of each item, in order of creation."""
+    version, _ = store.head(TRACKER)
+    before, kept, _ = store.read_snapshot(MADE_FROM_ITEMS + TRACKER) or (0, {}, "")
+    if kept.get("format") != _FORMAT or before > version:
+        before, kept = 0, {"positions": [], "states": [], "lines": []}
+    both = zip(kept["states"], kept["lines"], strict=True)
+    found = dict(zip(kept["positions"], both, strict=True))
+    changed = store.look(
+        lambda db: {at: _item_line(item) for at, item in changed_since(db, TRACKER, before)}
+    )
+    found |= changed
+    states, lines = [state for state, _ in found.values()], [line for _, line in found.values()]
+    if changed and len(found) > _FEW_ITEMS:
+        saved = {"format": _FORMAT, "positions": [*found], "states": states, "lines": lines}
+        store.save_snapshot(MADE_FROM_ITEMS + TRACKER, version, saved)
+    return states, lines
+
+
+def _item_line(item: View) -> tuple[str, str]:
+    title = _line(item.get("title") or item.get("slug") or "")
+    priority = f" [{_line(item['priority'])}]" if item.get("priority") else ""
+    line = f"{_line(item['id'])}{priority} {title}".rstrip()
+    return _line(item.get("status") or "without status"), line
+
+
 def render_state_md(status: View, tracker: View) -> str:
     """The text of STATE.md for the views `orchestrator_status` and `tracker`."""
+    pairs = [_item_line(item) for item in tracker["items"]]
+    return _state_md(status, [state for state, _ in pairs], [line for _, line in pairs])
+
+
+def _state_md(status: View, states: Iterable[str], lines_of_items: Iterable[str]) -> str:
     phase = _line(status["phase"]).replace("`", "'") if status["phase"] else ""
     parts = [["# State"]]
     if phase:
@@ -86,11 +123,8 @@ def render_state_md(status: View, tracker: View) -> str:
         _section("Findings", map(_finding, status["findings"])),
     ]
     by_status: dict[str, list[str]] = {}
-    for item in tracker["items"]:
-        title = _line(item.get("title") or item.get("slug") or "")
-        priority = f" [{_line(item['priority'])}]" if item.get("priority") else ""
-        lines = by_status.setdefault(_line(item.get("status") or "without status"), [])
-        lines.append(f"{_line(item['id'])}{priority} {title}".rstrip())
+    for state, line in zip(states, lines_of_items, strict=True):
+        by_status.setdefault(state, []).append(line)
     known = [state for state in _STATUS_ORDER if state in by_status]
     for state in [*known, *sorted(by_status.keys() - set(known))]:
         parts.append(_section(f"Items: {state} ({len(by_status[state])})", by_status[state]))

@@ -24,6 +24,7 @@ from state_store.views.export import (
     export_tracker,
     render_buildlog,
     render_state_md,
+    state_md,
 )
 from state_store.views.phase import read_git_phase
 
@@ -47,6 +48,23 @@ def wave(name: str, started: str | None, **view: Any) -> dict[str, Any]:
 def test_an_empty_state_is_a_title() -> None:
     assert render_state_md(status(), project_tracker([])) == "# State\n"
     assert render_buildlog([]) == "# Build log\n"
+
+
+def test_the_state_of_many_items_is_that_of_a_whole_rendering(api: StateAPI) -> None:
+    made = [("item_created", {"id": f"T-{n}", "title": f"t{n}"}) for n in range(1_100)]
+    api.append_many(TRACKER, made)
+
+    def check() -> None:
+        whole = render_state_md(api.project("orchestrator_status"), api.project("tracker"))
+        assert state_md(api) == state_md(api) == whole
+
+    check()
+    api.append(TRACKER, "item_updated", {"id": "T-3", "status": "done", "title": "new"})
+    api.append(TRACKER, "item_created", {"id": "T-new", "status": "todo"})
+    check()
+    api.store.rebuild_items()
+    assert api.store.read_snapshot("items:tracker") is None
+    check()
 
 
 def test_the_state_has_phase_decisions_steps_findings_and_items() -> None:

@@ -24,10 +24,11 @@ from state_store.tracker.ingest import SyncReport, sync_tracker
 DB = "tracker_events.db"
 
 
-def a_tracker(folder: Path, count: int = 30) -> Path:
+def a_tracker(folder: Path, count: int = 30, *, plain: bool = False) -> Path:
+    """A plain one has no text that looks like an id or a bracket of its own."""
+    odd = {} if plain else {"meta": {"id": "T-1"}, "prompt": '"id": "T-2" {'}
     items: list[dict[str, Any]] = [
-        {"id": f"T-{n}", "status": "todo", "meta": {"id": "T-1"}, "prompt": '"id": "T-2" {'}
-        for n in range(count)
+        {"id": f"T-{n}", "status": "todo", "files": [{"a": n}], **odd} for n in range(count)
     ]
     items.append({"id": 77, "status": "todo"})
     folder.mkdir()
@@ -72,7 +73,7 @@ def synced(folder: Path, *, fully: bool) -> tuple[str, Any]:
 def test_it_writes_what_a_full_sync_writes(tmp_path: Path) -> None:
     for seed in range(25):
         chance, folder = random.Random(seed), tmp_path / str(seed)
-        a_tracker(folder)
+        a_tracker(folder, plain=seed % 2 == 1)
         for round_ in range(3):
             with StateAPI(folder / DB) as api:
                 machine_edits(api, chance)

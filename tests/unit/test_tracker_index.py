@@ -107,6 +107,7 @@ def test_a_block_of_plain_items_has_no_problem_in_any_of_them() -> None:
     names = ("workDir", "repo", "phase", "verificationTier", "fewerTests", "exclusive", "other")
     odd = [{**SOUND, key: value} for key in (*SOUND, *names) for value in ODD]
     odd += [{k: v for k, v in SOUND.items() if k != key} for key in SOUND]
+    odd += [{**SOUND, "testCmd": ["pytest", value]} for value in ODD]
     odd += [{**SOUND, "workDir": "deep/" * 30 + "x", "ownsFiles": ["a/" * 15 + "b"]}]
     told = dict(faults_in([SOUND, *odd]))
     assert told == {n: why for n, i in enumerate(odd, 1) if (why := quick_problems(i))}
@@ -122,6 +123,7 @@ def test_a_block_of_plain_items_has_no_problem_in_any_of_them() -> None:
         {},
         {"id": 7, "title": "\u00e9", "prompt": "\u00fcber"},
         {"repo": "/r", "workDir": "pkg/core", "label": "x", "effort": "normal", "exclusive": False},
+        {"testCmd": ["pytest", "", "-q"]},
         {"selfCheckCmd": "make check", "verificationTier": 2, "title": None},
     ],
 )
