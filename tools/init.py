@@ -83,7 +83,7 @@ def _steps(args: argparse.Namespace) -> Iterator[Step]:
     else:
         yield starter.place(repo.top / "tidegate.toml", starter.CONFIG)
     prepare_state_dir(state_dir, place.settings.environ)
-    yield starter.place(state_dir / "tracker.json", starter.tracker_text())
+    yield from starter.backlog(state_dir)
     yield _hidden(repo, state_dir, shared=args.gitignore)
     for kind in dict.fromkeys(args.workflow or ()):
         yield from starter.workflow(kind, repo.top, state_dir)

@@ -10,6 +10,8 @@ from pathlib import Path
 from state_store.documents.errors import CannotRunError
 
 CI_TEMPLATES = Path(__file__).resolve().parent / "ci_templates"
+TRACKER_SCHEMA = Path(__file__).resolve().parent / "schemas" / "tracker.json"
+SCHEMA_NAME = "tracker.schema.json"
 # The files of a workflow go into the repository, or next to the state for a machine's workflow.
 REPOSITORY, STATE = "repository", "state"
 WORKFLOWS: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -75,7 +77,14 @@ class Step:
 
 def tracker_text() -> str:
     """Returns a tracker with one item that no wave takes."""
-    return json.dumps({"version": 1, "items": [_EXAMPLE]}, indent=2) + "\n"
+    return json.dumps({"$schema": SCHEMA_NAME, "version": 1, "items": [_EXAMPLE]}, indent=2) + "\n"
+
+
+def backlog(state_dir: Path) -> Iterator[Step]:
+    """Writes the tracker, and beside it the schema that it names, for editors."""
+    yield place(state_dir / "tracker.json", tracker_text())
+    schema = TRACKER_SCHEMA.read_text(encoding="utf-8")
+    yield place(state_dir / SCHEMA_NAME, schema, "an editor completes and checks with it")
 
 
 def place(path: Path, text: str, note: str = "") -> Step:

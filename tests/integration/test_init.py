@@ -55,8 +55,11 @@ def test_a_project_gets_settings_a_backlog_and_nothing_to_commit_by_accident(
     settings = load(project=repo.path, environ=repo.environ, cwd=repo.path)
     assert settings.backend.name == "claude"
     tracker = repo.path / "state" / "tracker.json"
-    (item,) = json.loads(tracker.read_text(encoding="utf-8"))["items"]
+    document = json.loads(tracker.read_text(encoding="utf-8"))
+    (item,) = document["items"]
     assert item["status"] == "proposed"
+    schema = tracker.parent / document["$schema"]
+    assert json.loads(schema.read_text(encoding="utf-8"))["$id"] == "urn:tidegate:schema:tracker:1"
     assert repo.git("status", "--porcelain") == "?? tidegate.toml"
 
 
