@@ -13,6 +13,7 @@ from driver.domain import item_fields
 from driver.domain.item_fields import MAX_OWNED_FILES, MAX_SLUG, MAX_TEXT, VERIFICATION_TIERS
 from driver.domain.work_item import FIELDS, MAX_ITEMS, REQUIRED
 from tests.documents.reference import config_schema, phase_schema, plain
+from tests.documents.report_schema import report_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tools" / "schemas"
@@ -95,6 +96,11 @@ def documents() -> dict[str, dict[str, Any]]:
     return {
         "tracker.json": _named("tracker", "the backlog of Tidegate", _tracker()),
         "manifest.json": _named("manifest", "the items of one wave", _manifest()),
+        "report.json": _named(
+            "report",
+            "the report of a wave or of a cycle",
+            report_schema(_meanings("Report of a wave", "Report of a cycle")),
+        ),
         "config.json": _named("config", "tidegate.toml as JSON data", config_schema()),
     }
 
@@ -111,7 +117,7 @@ def _named(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, 
 
 def _item() -> dict[str, Any]:
     """The keys that a manifest's item and a tracker's item share. Null is a missing key."""
-    told = _meanings()
+    told = _meanings("Manifest")
     found = {}
     for key, check in ITEM_CHECKS.items():
         shape = SHAPES[check]
@@ -136,7 +142,7 @@ def _manifest() -> dict[str, Any]:
 
 
 def _tracker() -> dict[str, Any]:
-    told = _meanings()
+    told = _meanings("Tracker")
     own = {key: {**shape, "description": told[key]} for key, shape in TRACKER_KEYS.items()}
     item = {
         **{"type": "object", "properties": {**_item(), **own}},
@@ -149,13 +155,15 @@ def _tracker() -> dict[str, Any]:
     return {"anyOf": [whole, items], "$defs": {"item": item, "phase": phase_schema()}}
 
 
-def _meanings() -> dict[str, str]:
-    """The last column of the tables of docs/formats.md, by key. The row of several keys is that of
-    each."""
+def _meanings(*headings: str) -> dict[str, str]:
+    """The last column of the tables below headings of docs/formats.md, by key. The row of several
+    keys is that of each."""
     page = FORMATS.read_text(encoding="utf-8")
     told: dict[str, str] = {}
-    for row in re.findall(r"^\| (`[^|]+) \| (.*) \|$", page, flags=re.MULTILINE):
-        cell = re.split(r"(?<!\\) \| ", row[1])[-1].replace(r"\|", "|")
-        for key in re.findall(r"`(\$?\w+)`", row[0]):
-            told.setdefault(key, plain(cell))
+    for heading in headings:
+        section = page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+        for row in re.findall(r"^\| (`[^|]+) \| (.*) \|$", section, flags=re.MULTILINE):
+            cell = re.split(r"(?<!\\) \| ", row[1])[-1].replace(r"\|", "|")
+            for key in re.findall(r"`(\$?\w+)`", row[0]):
+                told.setdefault(key, plain(cell))
     return told

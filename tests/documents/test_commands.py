@@ -5,10 +5,8 @@ A new command in a page fails the last tests until it is in `RUN` or in `LEFT`.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
 import subprocess
 from dataclasses import dataclass
 
@@ -17,92 +15,10 @@ import pytest
 from driver.cli.words import is_there
 from tests.documents.commands import Left, Shown, paths_in, shown
 from tests.documents.schemas import ROOT
-from tests.support.interpreter import ALONE, PYTHON
-from tests.support.programs import Ran, run_here
-from tests.support.repos import Checkout, make_repo, user_environ
+from tests.documents.shop import Shop
+from tests.support.interpreter import PYTHON
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are those of a POSIX shell")
-
-TEST = (
-    "import unittest\n\nfrom shop import {0}\n\n\nclass Check(unittest.TestCase):\n"
-    "    def test_it(self):\n        self.assertEqual({0}.value(), 2)\n"
-)
-AGENT = """
-import os, sys
-sys.stdin.read()
-item = os.environ["TIDEGATE_ITEM"]
-name, value = ("price", 2) if item == "round-prices" else ("cart", 3)
-with open(f"shop/{name}.py", "w") as file:
-    file.write(f"def value():\\n    return {value}\\n")
-"""
-ISSUE = {
-    **{"number": 7, "title": "Totals are wrong", "labels": [], "state": "OPEN"},
-    **{"createdAt": "2026-11-29T08:00:00Z", "url": "https://example.org/7"},
-    "body": "Round once.\n\n## Files\n\n- shop/total.py\n\n## Test\n\n    python3 -m unittest\n",
-}
-FILES = {
-    "shop/__init__.py": "",
-    "shop/price.py": "def value():\n    return 1\n",
-    "shop/cart.py": "def value():\n    return 1\n",
-    "tests/__init__.py": "",
-    "tests/test_price.py": TEST.format("price"),
-    "tests/test_cart.py": TEST.format("cart"),
-}
-JOURNAL = {"slug": "a", "phase": "verified", "verified": True}
-
-
-def an_item(number: int, slug: str, name: str) -> dict[str, object]:
-    return {
-        **{"id": f"T-{number}", "slug": slug, "title": slug, "status": "todo"},
-        **{"prompt": "Return 2.", "ownsFiles": [f"shop/{name}.py"], "repairCap": 0},
-        "testCmd": f"python3 -m unittest -q tests.test_{name}",
-    }
-
-
-@dataclass(frozen=True)
-class Shop:
-    """A repository with two items, one of which shipped in a wave, and a folder beside it."""
-
-    repo: Checkout
-    wave: str
-
-    def run(self, command: str) -> Ran:
-        """A command of Tidegate, as typed in the top folder of the repository."""
-        first, *words = shlex.split(command)
-        if first in ("python", "python3"):
-            first, *words = ("tidegate", *words[2:]) if words[0] == "-m" else words
-        program = ROOT / ("driver/tidegate.py" if first == "tidegate" else first)
-        return run_here(program, *words, cwd=self.repo.path, env=self.repo.environ)
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    top = tmp_path_factory.mktemp("shop")
-    (top / "agent.py").write_text(AGENT, encoding="utf-8")
-    command = json.dumps([*ALONE, str(top / "agent.py")])
-    config = (
-        f'[backend]\nname = "command"\ncommand = {command}\ntier = 1\n'
-        f"[workspace]\nroot = {json.dumps(str(top / 'work'))}\n"
-    )
-    environ = user_environ(top / "home")
-    repo = make_repo(top / "shop", environ, {**FILES, "tidegate.toml": config})
-    given = Shop(repo, "")
-    items = [an_item(1, "round-prices", "price"), an_item(2, "cart", "cart")]
-    repo.write({"state/tracker.json": json.dumps({"version": 1, "items": items})})
-    (repo.path / ".git/info/exclude").write_text("/state/\n/beside/\n", encoding="utf-8")
-    repo.write(
-        {
-            "beside/issues.json": json.dumps([ISSUE]),
-            "beside/backlog/one.md": "---\ntitle: One\n---\nWrite it.\n",
-            "beside/items.csv": "title,prompt\nTwo,Write it.\n",
-            "beside/report.json": json.dumps({"built": [], "wave_id": "w"}),
-            "beside/journal/a.json": json.dumps(JOURNAL),
-            "beside/wave.json": json.dumps({"items": [an_item(3, "cart", "cart")]}),
-        }
-    )
-    first = given.run("tidegate run --execute --json")
-    assert first.code == 1, first.err
-    return Shop(repo, first.report["wave_id"])
 
 
 @dataclass(frozen=True)
@@ -117,6 +33,9 @@ INIT = "tidegate init --repo . --state-dir state"
 KEPT = "{wave}/cart"
 # A shown command -> what is run for it, in this order.
 RUN: dict[str, tuple[Try, ...]] = {
+    "python driver/wave_scheduler.py --execute --demo": (
+        Try("python driver/wave_scheduler.py --execute --demo beside/demo"),
+    ),
     "tidegate doctor": (Try("tidegate doctor"),),
     "python tools/doctor.py": (Try("python tools/doctor.py"),),
     "python driver/wave_scheduler.py": (Try("python driver/wave_scheduler.py"),),
@@ -262,9 +181,7 @@ MACHINE = "changes the machine"
 PATTERN = "the beginning of a command"
 SET_UP = "sets a machine up, with the network"
 PAID = "needs a paid agent or its key"
-DEMO = "tests/integration/test_demo.py"
 LEFT: dict[str, Left] = {
-    "python driver/wave_scheduler.py --execute --demo": Left("takes seconds", DEMO),
     "python -m pip install pytest && python -m pytest": Left(ITSELF),
     "python3 -m venv .venv && . .venv/bin/activate": Left(SET_UP),
     "python -m pip install /path/to/tidegate": Left(SET_UP, "tests/unit/test_installed.py"),

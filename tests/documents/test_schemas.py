@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +21,17 @@ from tests.documents.schemas import (
     SHAPES,
     TRACKER_KEYS,
 )
-from tests.support import json_schema
+from tests.support.json_schema import Problems, checkers
 from tests.unit.test_settings import EVERY_BACKEND_KEY, WRONG
 from tools.settings.load import load
 from tools.settings.schema import KINDS, SECTIONS
 from tools.starter import CONFIG, tracker_text
 
-Problems = Callable[[Any, Any], list[str]]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 SCHEMAS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.iterdir())}
 ITEM = {"slug": "a", "prompt": "b", "ownsFiles": ["c"], "testCmd": "true"}
 LONG = "x" * 1001
-
-
-@pytest.fixture(params=["ours", "jsonschema"])
-def problems(request: pytest.FixtureRequest) -> Problems:
-    """A checker: the one of the tests, and the package that others use."""
-    if request.param == "ours":
-        return json_schema.problems
-    package = pytest.importorskip("jsonschema", reason="the package jsonschema is not installed")
-
-    def told(value: Any, schema: Any) -> list[str]:
-        return [one.message for one in package.Draft202012Validator(schema).iter_errors(value)]
-
-    return told
+problems = checkers()
 
 
 def blocks(language: str) -> list[tuple[str, str]]:

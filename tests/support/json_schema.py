@@ -7,10 +7,13 @@ error: it would check nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pytest
+
 Schema = Mapping[str, Any] | bool
+Problems = Callable[[Any, Any], list[str]]
 
 _NOTES = {"$schema", "$id", "$defs", "title", "description", "default", "examples"}
 _CHECKED = {
@@ -22,6 +25,25 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     **{"object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,)},
     **{"number": (int, float), "null": (type(None),)},
 }
+
+
+def checkers() -> Callable[[pytest.FixtureRequest], Problems]:
+    """A fixture: this checker, and then the package jsonschema, where it is installed."""
+
+    @pytest.fixture(params=["ours", "jsonschema"])
+    def checker(request: pytest.FixtureRequest) -> Problems:
+        return problems if request.param == "ours" else _of_the_package()
+
+    return checker
+
+
+def _of_the_package() -> Problems:
+    package = pytest.importorskip("jsonschema", reason="the package jsonschema is not installed")
+
+    def told(value: Any, schema: Any) -> list[str]:
+        return [one.message for one in package.Draft202012Validator(schema).iter_errors(value)]
+
+    return told
 
 
 def problems(value: Any, schema: Schema, root: Schema | None = None, at: str = "") -> list[str]:
