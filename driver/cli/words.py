@@ -49,10 +49,10 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         ("wave --manifest wave.json --git", "wave --manifest wave.json --git --resume"),
     ),
     "status": (
-        "tools.state",
+        "driver.cli.status",
         LOOKING,
         "show items, waves, who works where, and the budget",
-        ("status items", "status wave 6f0c12ab"),
+        ("status", "status --watch", "status --json"),
     ),
     "halt": (
         "tools.halt",

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-from pathlib import Path
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
 
 # Letters and signs that have no ink: fillers of Hangul, blank Braille, selectors of variants, tags.
 _UNSEEN = re.compile(
@@ -139,4 +141,6 @@ def _quoted(word: str) -> str:
     # The shells of Windows do not know single quotes.
     if os.name == "nt":
         return f'"{word}"' if not word or set(word) & set(" &()^,;=") else word
+    import shlex  # noqa: PLC0415 - every program loads this module, and few need a shell's rules
+
     return shlex.quote(word)

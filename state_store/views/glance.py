@@ -1,0 +1,117 @@
+"""Reads the newest rows of a database by indexed queries, without opening the store.
+
+For a look that must be quick on a store of any size. It writes nothing and folds no long stream. A
+database of the original project, or of an older version, has fewer rows to show.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Self
+
+_BLOCK, _BLOCKS = 5000, 4  # events that are searched for the newest waves, from the end
+_MICRO = 1_000_000
+_TOLD = "('wave_started', 'wave_finished', 'item_settled', 'item_shipped')"
+
+
+class Glance:
+    """An open database, for reading. Raises sqlite3.Error if it cannot be read."""
+
+    def __init__(self, path: str) -> None:
+        quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        self._connection = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def items(self) -> list[dict[str, Any]]:
+        """The tracker's items as the store keeps them."""
+        asked = "SELECT json FROM items WHERE stream = 'tracker' ORDER BY position"
+        return [json.loads(row[0]) for row in self._rows(asked)]
+
+    def newest_waves(self, most: int) -> list[str]:
+        """The ids of the waves that began last, the newest first."""
+        found: dict[str, None] = {}
+        (last,) = self._rows("SELECT MAX(id) FROM events")[0]
+        for block in range(_BLOCKS):
+            end = (last or 0) - block * _BLOCK
+            if len(found) >= most or end <= 0:
+                break
+            rows = self._rows(
+                "SELECT stream FROM events WHERE id <= ? AND id > ? AND type = 'wave_started'"
+                " ORDER BY id DESC",
+                (end, end - _BLOCK),
+            )
+            found |= dict.fromkeys(row[0].partition(":")[2] for row in rows)
+        return list(found)[:most]
+
+    def wave(self, wave_id: str) -> dict[str, Any]:
+        """Start, end, items by verdict, and use of a wave."""
+        found: dict[str, Any] = {"wave_id": wave_id, "started": None, "finished": None}
+        found |= {"aborted": False, "abort_reason": None, "items": [], "shipped": []}
+        verdicts: dict[str, str] = {}
+        asked = "SELECT type, ts, payload FROM events WHERE stream = ? AND type IN "
+        rows = self._rows(f"{asked}{_TOLD} ORDER BY version", (f"wave:{wave_id}",))
+        for kind, at, text in rows:
+            payload = json.loads(text)
+            if kind == "wave_started":
+                items = payload.get("items")
+                found |= {"started": found["started"] or at, "finished": None}
+                found["items"] = list(items) if isinstance(items, list) else []
+            elif kind == "wave_finished":
+                reason = payload.get("abort_reason")
+                aborted = bool(payload.get("aborted", reason is not None))
+                found |= {"finished": at, "aborted": aborted, "abort_reason": reason}
+            elif kind == "item_shipped":
+                found["shipped"].append(payload.get("slug"))
+            else:
+                verdicts[str(payload.get("slug"))] = str(payload.get("verdict"))
+        refused = {slug: word for slug, word in verdicts.items() if slug not in found["shipped"]}
+        return {**found, "not_shipped": refused, **self._use("wave", wave_id)}
+
+    def day(self, day: str) -> dict[str, Any]:
+        """The use of a UTC day, YYYY-MM-DD."""
+        return {"day": day, **self._use("day", day)}
+
+    def _use(self, column: str, value: str) -> dict[str, Any]:
+        """Charges and open reservations. A row without a known amount makes a sum a lower bound."""
+        asked = f"""SELECT SUM(CASE WHEN settled IS NULL THEN 0 ELSE tokens END),
+            SUM(CASE WHEN settled IS NULL THEN 0 ELSE usd END),
+            SUM(CASE WHEN settled IS NULL THEN reserved_tokens ELSE 0 END),
+            SUM(CASE WHEN settled IS NULL THEN reserved_usd ELSE 0 END),
+            COUNT(*), SUM(settled IS NULL), SUM(metered = 0), SUM(priced = 0)
+            FROM spend WHERE {column} = ?"""
+        rows = self._rows(asked, (value,))
+        tokens, usd, held, held_usd, count, running, unmetered, unpriced = (
+            (one or 0 for one in rows[0]) if rows else (0,) * 8
+        )
+        return {
+            "tokens": tokens,
+            "cost_usd": round(usd / _MICRO, 6),
+            "reserved_tokens": held,
+            "reserved_usd": round(held_usd / _MICRO, 6),
+            "dispatches": count,
+            "dispatches_running": running,
+            "unmetered": unmetered,
+            "unpriced": unpriced,
+        }
+
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        """All rows; none if the database has no such table."""
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return []
+            raise
+
+
+Error = sqlite3.Error
