@@ -116,6 +116,9 @@ class GateState:
     limit: float
 
 
+ASKED_AGAIN = "the provider is asked again"  # begins the message about the end of an outage
+
+
 class GateLog:
     """The messages and the load of a gate. Not thread safe."""
 
@@ -150,4 +153,4 @@ class GateLog:
         self._closed_at = None
         self._least = min(self._least, limit)
         many = "as many at once as before" if limit == math.inf else f"at most {limit} at once"
-        return f"the provider is asked again: {many}"
+        return f"{ASKED_AGAIN}: {many}"

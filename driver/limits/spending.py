@@ -56,11 +56,6 @@ class Dispatch:
     booked: list[Usage] = field(default_factory=list)
 
     @property
-    def phase(self) -> str:
-        """The phase of the dispatch."""
-        return self.purpose.phase
-
-    @property
     def has_only_booked(self) -> bool:
         """True if no try has cost anything since the last booking."""
         nothing = self.result is not None and self.result.usage == NOTHING_SPENT
@@ -95,6 +90,7 @@ class Spending:
         self._unsettled: list[tuple[Reserved, Used]] = []
         self._counted_before: dict[int, int] = {}
         self._charged = Counter[int]()
+        self.on_wait: Callable[[str, str | None], None] = lambda *_: None  # `PhaseNotes.room`
 
     @contextmanager
     def dispatch(
@@ -133,7 +129,7 @@ class Spending:
                 raise GateClosedError(HALT, "the wave no longer waits for this dispatch")
             used = self._used(one, tried)
             reserved, one.reserved = one.reserved, None
-            self.uses.append((one.phase, usage))
+            self.uses.append((one.purpose.phase, usage))
             one.booked.append(usage)
         self._settle(reserved, used)
         self._tell()
@@ -168,7 +164,7 @@ class Spending:
         failed settlements, because only this process knows their use."""
         for mark in list(self._open):
             if (left := self._open.pop(mark, None)) is not None:
-                self.uses.append((left.phase, _UNMETERED))
+                self.uses.append((left.purpose.phase, _UNMETERED))
                 self._settle(left.reserved, Used(verdict=charges.HUNG))
         again, self._unsettled = self._unsettled, []
         if self.budget and again:
@@ -212,13 +208,17 @@ class Spending:
         with self._ceilings():
             if (answer := self._asked(self.budget, trip=False)).get("exceeded"):
                 raise self.gates.reached(answer)
+        waited = False
         while True:
             ended = self._ended
             self.gates.check()
             with self._ceilings():
                 found = self.budget.reserve(purpose)
+            if waited is isinstance(found, Reserved):
+                self.on_wait(purpose.item, purpose.phase if waited else None)
             if isinstance(found, Reserved):
                 return found
+            waited = True
             with self._changed:
                 if self._ended == ended:
                     self._changed.wait(_LOOK_AGAIN_S)
@@ -241,7 +241,7 @@ class Spending:
             costs = one.begun and not one.has_only_booked
             used = self._used(one, one.result) if costs else None
         if used is not None:
-            self.uses.append((one.phase, one.result.usage if one.result else _UNMETERED))
+            self.uses.append((one.purpose.phase, one.result.usage if one.result else _UNMETERED))
             self._settle(one.reserved, used)
         elif self.budget and one.reserved:
             with suppress(TidegateError):  # the next run charges the reservation in full

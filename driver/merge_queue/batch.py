@@ -29,13 +29,14 @@ from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import NO_ANSWER
 from driver.run_state.context import ItemRun, Wave
 from driver.run_state.test_turns import Alone
-from driver.terminal.safe_text import describe_run
+from driver.terminal.safe_text import counted, describe_run
 from driver.verification.alone import learned, room_needed
 from driver.verification.test_run import Test, of_failed_setup, own_test, run_test
 from driver.workspace.base_branch import Head, already_made, conflicts
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.setup import WorkSetupError
 from state_store.values.lazy_dataclass import dataclass, replace
+from state_store.views.item_progress import TOGETHER
 
 Entry = tuple[ItemRun, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and the test that runs on it
@@ -87,7 +88,8 @@ class Integration:
         if not fitting:
             return Batch((), (), tuple(evicted))
         trial = _Trial(self, fitting)
-        found = find_culprits(trial.owners, trial.ask)
+        with self._wave.recorder.notes.during(TOGETHER, counted(len(fitting), "item")):
+            found = find_culprits(trial.owners, trial.ask)
         evicted += [trial.outcome_of(culprit) for culprit in found.culprits]
         kept = found.kept
         if len(kept) == 1 and len(self._wave.plan) > 1:
@@ -200,7 +202,7 @@ class Integration:
         except WorkSetupError as failed:
             run = of_failed_setup(test, tree, failed, INTEGRATION)
         line = f"batch: {run.command}: {describe_run(run.kind, run.duration_s)}"
-        self._wave.recorder.say(f"{line}, in a rerun" if again else line)
+        self._wave.recorder.say(f"{line}, in a rerun" if again else line, passing=True)
         return assess_counts(run, self.expected.get(key, Expected()))
 
 

@@ -267,9 +267,9 @@ class ItemRun:
         found = self.wave.phase_backends.get(phase.backend_key) or general
         return replace(found, model=phase.model or found.model)
 
-    def say(self, text: str) -> None:
-        """Show people a line about the item."""
-        self.wave.recorder.say(f"{self.slug}: {text}")
+    def say(self, text: str, *, passing: bool = False) -> None:
+        """Show people a line about the item; a live screen leaves out `passing` lines."""
+        self.wave.recorder.say(f"{self.slug}: {text}", passing=passing)
 
     def outcome(self, verdict: Verdict, reason: str) -> ItemOutcome:
         """The item's outcome after what was done so far, with a verdict that may be another than

@@ -11,7 +11,7 @@ from driver.run_state.steps import Step
 from state_store.api import StateAPI
 from state_store.database import events
 from state_store.database.publications import PROPOSED, Publication
-from state_store.database.store import Change, Note
+from state_store.database.store import Change, EventStore, Note
 from state_store.views.anchors import Anchor
 
 
@@ -25,10 +25,21 @@ class EventLog:
         self._stream = events.wave_stream(wave_id)
         self._is_kept = is_kept
 
+    @property
+    def store(self) -> EventStore:
+        """The store, for readers of the wave's progress."""
+        return self._api.store
+
     def begin(self, slugs: Sequence[str], **facts: Any) -> None:
         """The wave starts; `facts` are its ceilings and the length of the queue behind it."""
         payload = {"wave_id": self._wave_id, "items": list(slugs), **facts}
         self._api.append(self._stream, events.WAVE_STARTED, payload, actor="wave")
+
+    def note(self, phases: Sequence[Mapping[str, Any]]) -> None:
+        """Phases of items or of the wave, for people; see `PhaseNotes`. They need no lease."""
+        if phases:
+            entries = [(events.PHASE_ENTERED, dict(phase)) for phase in phases]
+            self._api.append_many(self._stream, entries, actor="wave")
 
     def end(self, abort_reason: str | None) -> None:
         """The wave is over."""

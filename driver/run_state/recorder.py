@@ -21,10 +21,12 @@ from driver.domain.reviews import Review
 from driver.run_state import steps
 from driver.run_state.event_log import EventLog
 from driver.run_state.leases import LeasedElsewhereError
+from driver.run_state.phase_notes import PhaseNotes
 from driver.run_state.steps import OnError, Step
 from driver.terminal.progress import Progress
+from state_store.database.events import AGENT_DISPATCHED
 from state_store.database.publications import Publication
-from state_store.database.store import Change, Transaction
+from state_store.database.store import Change, EventStore, Transaction
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
@@ -75,6 +77,7 @@ class Recorder:
         self._log = log
         self._progress = progress
         self.problem: str | None = None
+        self.notes = PhaseNotes()
         self._history: dict[ItemKey, _History] = {}
         self.knows = log.knows
         self.publications = log.publications
@@ -85,9 +88,19 @@ class Recorder:
         anchor = self._log.anchor()
         return str(anchor) if anchor else None
 
-    def say(self, line: str) -> None:
-        """Show people a line."""
-        self._progress.say(line)
+    @property
+    def store(self) -> EventStore:
+        """The store, for readers of the wave's progress."""
+        return self._log.store
+
+    def say(self, line: str, *, passing: bool = False) -> None:
+        """Show people a line; a live screen shows `passing` lines by the item's phase."""
+        self._progress.say_at(line, passing=passing)
+
+    def write_notes(self) -> None:
+        """Write the phases that have lasted a while."""
+        with suppress(TidegateError):  # only the screens lack them
+            self._log.note(self.notes.due())
 
     def acquire_all(self, keys: Sequence[ItemKey]) -> None:
         """Hold those of the items that no other run holds; `acquire` names the others."""
@@ -114,6 +127,7 @@ class Recorder:
         Raises LeasedElsewhereError, and then the step counts for nothing.
         """
         strict = step.on_error is OnError.RAISE
+        passing = step.trace is not None and step.trace.kind == AGENT_DISPATCHED
         if step.message and not strict:
             self.say(f"{key.slug}: {step.message}")
         known = self._of(key)
@@ -129,8 +143,9 @@ class Recorder:
                 write()
         if step.receipt:
             failpoint("phase.recorded")
+        self.notes.passed(key.slug)
         if step.message and strict:
-            self.say(f"{key.slug}: {step.message}")
+            self.say(f"{key.slug}: {step.message}", passing=passing)
 
     def shipping(self, outcomes: Mapping[ItemKey, ItemOutcome], new: Publication) -> None:
         """Commits are about to be published; see `steps.shipping`. The row of the store announces

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from driver.terminal.invocation import current
 from driver.terminal.safe_text import log_line, safe_line
 from state_store.documents.errors import InputError
 
@@ -21,15 +23,53 @@ class Progress:
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
+        self._screen: Callable[[str], None] | None = None
         self._lock = threading.Lock()
 
     def say(self, line: str) -> None:
         """Writes one event. Escapes control characters, so agents cannot control the terminal."""
         if self._stream is None:
             return
+        self._write(f"tidegate: {log_line(line)}\n")
+
+    def say_at(self, line: str, *, passing: bool = False) -> None:
+        """Writes one event of a wave with the time of day. A live screen leaves out `passing`
+        events, which it shows in the item's line."""
+        if self._stream is None:
+            return
+        text = f"tidegate: {time.strftime('%H:%M:%S')} {log_line(line)}\n"
+        if self._screen is None:
+            self._write(text)
+        elif not passing or current().verbose:
+            self._screen(text)
+
+    def command(self, line: str) -> None:
+        """Writes a command to the CI server, which has to stand at the beginning of a line."""
+        self._write(f"{line}\n")
+
+    def shown_by(self, screen: Callable[[str], None] | None) -> None:
+        """Hands the events of a wave to a live screen, or writes them again by itself."""
+        self._screen = screen
+
+    @property
+    def is_shown(self) -> bool:
+        """True while a live screen shows the events."""
+        return self._screen is not None
+
+    @property
+    def stream(self) -> TextIO | None:
+        """The stream of the lines; None once it is closed."""
+        return self._stream
+
+    def _write(self, text: str) -> None:
+        if self._screen is not None:
+            self._screen(text)
+            return
         with self._lock:
+            if self._stream is None:
+                return
             try:
-                self._stream.write(f"tidegate: {log_line(line)}\n")
+                self._stream.write(text)
                 self._stream.flush()
             except (OSError, ValueError):
                 self._stream = None

@@ -51,7 +51,7 @@ def run_without_added(work: ProvenWork, found: Evidence) -> Evidence:
         run = prove(
             item, tree, f"without-added-tests-{work.number}-{len(runs)}", WITHOUT_ADDED_TESTS
         )
-        item.say(f"without the tests it adds {run.kind}")
+        item.say(f"without the tests it adds {run.kind}", passing=True)
         runs.append(run)
         against = of_added_tests(run, baseline, item.spec.allowance)
         if run.kind is not RunKind.RED or ends_well(run):
@@ -129,7 +129,7 @@ def _in_place(work: ProvenWork, paths: Sequence[str]) -> TestRun | None:
     test = replace(own_test(item), command=selection.command, environment=selection.environment)
     label = f"without-added-tests-{work.number}-in-place"
     run = prove(item, tree, label, WITHOUT_ADDED_TESTS, variant=test)
-    item.say(f"with the files it adds in place {run.kind}")
+    item.say(f"with the files it adds in place {run.kind}", passing=True)
     return run
 
 

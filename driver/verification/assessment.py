@@ -213,7 +213,7 @@ def _rerun(work: ProvenWork) -> tuple[TestRun, ...]:
     runs = list[TestRun]()
     for label in (f"spot-check-{work.number}", f"spot-check-{work.number}-again"):
         run = prove(work.item, work.proof.tree, label, SPOT_CHECK, fresh=True)
-        work.item.say(f"spot check {describe_run(run.kind, run.duration_s)}")
+        work.item.say(f"spot check {describe_run(run.kind, run.duration_s)}", passing=True)
         runs.append(run)
         if run.kind not in _RERUN_AGAIN:
             break

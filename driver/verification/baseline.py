@@ -104,7 +104,7 @@ class WaveBaselines:
                 base=context.base,
                 work_dir=item.work_dir,
             )
-        item.say(f"test on the base {describe_run(run.kind, run.duration_s)}")
+        item.say(f"test on the base {describe_run(run.kind, run.duration_s)}", passing=True)
         return Evidence(run)
 
 

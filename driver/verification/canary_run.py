@@ -256,7 +256,7 @@ def _run(  # noqa: PLR0913 - the facts of a run, some by name
         and not checkout.touched({path: one for path, one in ours.items() if one})
     )
     also = ", and the spot check as well" if is_check else ""
-    item.say(f"canary {judged.verdict} after {run.duration_s:.1f} s{also}")
+    item.say(f"canary {judged.verdict} after {run.duration_s:.1f} s{also}", passing=True)
     return Evidence(
         canaries=(*before, run),
         canary_word=judged.verdict,

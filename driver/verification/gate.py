@@ -41,7 +41,7 @@ class Examination:
         with item.guarded() as checkout_changes:
             try:
                 self.test = prove(item, work.tree, f"test-{self.label}")
-                item.say(f"test {describe_run(self.test.kind, self.test.duration_s)}")
+                item.say(f"test {describe_run(self.test.kind, self.test.duration_s)}", passing=True)
                 proven = ProvenWork(item, work.number, work.changes, self.test)
                 judgement, self.found = assess(proven)
                 if judgement.verdict is Verdict.VERIFIED and self.commands:
@@ -79,7 +79,7 @@ class Examination:
                 output = folder / f"gate-{self.label}-{number}"
                 run = self._run(test, checkout, output)
                 self.runs.append(run)
-                item.say(f"gate `{run.command}`: {run.kind}")
+                item.say(f"gate `{run.command}`: {run.kind}", passing=True)
                 if not run.green:
                     judged = of_test(run)
                     return Judgement(judged.verdict, f"gate failed: {run.command}: {judged.reason}")

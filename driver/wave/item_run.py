@@ -18,6 +18,7 @@ from driver.policy.judgement import Judgement, of_ignored, review_missing
 from driver.run_state.context import ItemRun
 from driver.run_state.leases import LeasedElsewhereError
 from state_store.documents.errors import TidegateError
+from state_store.views.item_progress import SET_UP
 
 
 def run_item(item: ItemRun, state: ResumeState) -> ItemOutcome:
@@ -28,6 +29,7 @@ def run_item(item: ItemRun, state: ResumeState) -> ItemOutcome:
         return _run(item, state)
     except LeasedElsewhereError as lost:
         item.say(f"{Verdict.LEASED_ELSEWHERE}: {lost}")
+        wave.recorder.notes.ended(item.slug, Verdict.LEASED_ELSEWHERE)
         return item.outcome(Verdict.LEASED_ELSEWHERE, str(lost))
     except (GateClosedError, InterruptedWaveError) as stopped:
         verdict, reason = stopped_verdict(stopped), str(stopped)
@@ -47,6 +49,7 @@ def _run(item: ItemRun, state: ResumeState) -> ItemOutcome:
     wave.gates.check()
     wave.recorder.acquire(item.key, state.reviews)
     item.reviews.extend(state.reviews)
+    wave.recorder.notes.enter(item.slug, SET_UP)
     start = _start(item, state)
     if isinstance(start, ItemOutcome):
         return start

@@ -6,9 +6,11 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
+from driver.backend_api.provider_fault import ASKED_AGAIN
 from driver.checkout_guard.home_settings import HomeSettings
 from driver.domain.work_item import Manifest
 from driver.execution.process_marks import new_key
@@ -120,9 +122,15 @@ def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
     log.begin(slugs, ceilings=_ceilings(wave), queued=wave.options.queued)
     others = [wave.reviewer] if wave.reviewer else []
     for driver in {wave.driver, *(one.driver for one in (*others, *wave.phase_backends.values()))}:
-        driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
+        driver.attend(partial(_provider_said, wave), wave.settings.limits.give_up_s)
+    wave.spending.on_wait = wave.recorder.notes.room
     for line in banner(wave):
         wave.recorder.say(line)
+
+
+def _provider_said(wave: Wave, line: str) -> None:
+    wave.recorder.notes.provider(not line.startswith(ASKED_AGAIN), line)
+    wave.recorder.say(line)
 
 
 def _ceilings(wave: Wave) -> dict[str, float]:

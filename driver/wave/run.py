@@ -9,6 +9,7 @@ from driver.domain.shipment import Shipment
 from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import ShutdownPolicy, repeating, run_all
 from driver.limits.admission import gate_word
+from driver.live.watch import watched
 from driver.merge_queue.batch import Entry
 from driver.pipeline_run.resume import earlier_shipments, finish_pending
 from driver.pipeline_run.resume_state import ResumeState, recall
@@ -35,7 +36,7 @@ def run(request: WaveRequest) -> WaveReport:
         return WaveReport(wave_id, error="the wave has no items", abort_exit=ExitCode.BAD_INPUT)
     try:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
-        with opened(request, manifest) as wave:
+        with opened(request, manifest) as wave, watched(wave):
             with repeating(HALT_LOOK_S, wave.gates.watch):
                 states = recall(wave)
                 outcomes = _run_items(wave, states)

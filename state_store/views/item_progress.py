@@ -85,9 +85,7 @@ def apply_item(item: ItemProgress, kind: str, payload: Row, at: float) -> bool:
         _judge(item, {"verdict": None, "reason": None})
         open_phase(item, str(payload.get("phase") or "build"), at)
     elif kind == names.PHASE_ENTERED:
-        open_phase(
-            item, str(payload.get("phase")), since_of(payload, at), text_of(payload.get("why"))
-        )
+        _enter(item, payload, at)
     elif kind == names.PHASE_FINISHED:
         _finish_phase(item, payload, at)
     elif kind in (names.ATTEMPT_JUDGED, names.ITEM_SETTLED):
@@ -109,6 +107,17 @@ def apply_item(item: ItemProgress, kind: str, payload: Row, at: float) -> bool:
     else:
         return False
     return True
+
+
+def _enter(item: ItemProgress, payload: Row, at: float) -> None:
+    """Without a phase the item ends, for a run that has lost it to another one."""
+    since, phase = since_of(payload, at), text_of(payload.get("phase"))
+    if phase:
+        open_phase(item, phase, since, text_of(payload.get("why")))
+        return
+    _judge(item, payload)
+    close_phase(item, since)
+    item.state = DONE
 
 
 def _finish_phase(item: ItemProgress, receipt: Row, at: float) -> None:

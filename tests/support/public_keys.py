@@ -372,4 +372,5 @@ def _looked_at(project: Project, found: Documents) -> None:
         fields = json.loads(payload)
         if stream == "tracker":
             fields = {"id": fields["id"]}  # the item's own keys, told above
-        found.add(f"event {stream.partition(':')[0]} {kind}", fields)
+        if kind != "phase_entered":  # only of phases that last, which depends on the machine
+            found.add(f"event {stream.partition(':')[0]} {kind}", fields)

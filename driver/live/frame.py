@@ -1,0 +1,121 @@
+"""Lays out a board as the lines of a screen. Pure: a board and a size in, lines out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from driver.live.board import BAD, GOOD, LIVELY, PATIENT, QUIET, Board, Row, interesting
+from driver.live.cells import clip, fit, width_of
+
+_KEPT_FOR_EVENTS = 4  # lines of the screen above the frame
+_COLOURS = {LIVELY: "36", PATIENT: "33", GOOD: "32", BAD: "31", QUIET: "2"}
+_WORDS = {LIVELY: "running", PATIENT: "held", BAD: "red", QUIET: "waiting", GOOD: "green"}
+_HEADER = Row("item", QUIET, "phase", "time", "tokens", "cost", "silent", "last line of its output")
+_LEAST_WITH_HEADER = 6  # lines for items
+_WIDEST_NAME, _WIDEST_PHASE = 32, 16
+_LEAST_LAST = 12  # cells; a shorter last line says nothing
+
+
+class Line(NamedTuple):
+    """A line of a frame and its colour, a code of SGR or ""."""
+
+    text: str
+    colour: str = ""
+
+    def painted(self, *, colours: bool) -> str:
+        """The line for a terminal."""
+        if not (colours and self.colour):
+            return self.text
+        return f"\x1b[{self.colour}m{self.text}\x1b[0m"
+
+
+def frame(found: Board, width: int, height: int) -> tuple[Line, ...]:
+    """The lines of the board on a screen of this size. No line fills the last column: a terminal
+    would wrap there."""
+    columns = max(1, width - 1)
+    notes = [Line(clip(note, columns), "1") for note in found.notes[: max(0, height - 2)]]
+    room = height - len(notes) - 1 - (_KEPT_FOR_EVENTS if height > 3 * _KEPT_FOR_EVENTS else 1)
+    header = (_HEADER,) if room >= _LEAST_WITH_HEADER and found.rows else ()
+    rows = _chosen(found.rows, max(0, room - len(header)))
+    shape = _Shape.of((*header, *rows), columns)
+    lines = [Line(shape.line(row), _COLOURS[row.tone]) for row in (*header, *rows)]
+    if len(rows) < len(found.rows) and room > len(header):
+        lines.append(Line(clip(_rest(found.rows, rows), columns)))
+    return (*lines, *notes, Line(clip(joined(found.totals, columns), columns), "1"))
+
+
+def joined(parts: Sequence[str], width: int) -> str:
+    """The parts that fit into `width`, the most important first."""
+    text = ""
+    for part in parts:
+        longer = f"{text}, {part}" if text else part
+        if width_of(longer) > width and text:
+            continue
+        text = longer
+    return text
+
+
+def _chosen(rows: tuple[Row, ...], room: int) -> tuple[Row, ...]:
+    """All rows in their order if they fit, else the most interesting, with room for a sum."""
+    return rows if len(rows) <= room else interesting(rows)[: max(0, room - 1)]
+
+
+def _rest(rows: Sequence[Row], shown: Sequence[Row]) -> str:
+    kinds = Counter(row.tone for row in rows) - Counter(row.tone for row in shown)
+    named = ", ".join(f"{kinds[tone]} {word}" for tone, word in _WORDS.items() if kinds[tone])
+    return f"  + {len(rows) - len(shown)} more: {named}"
+
+
+class _Shape(NamedTuple):
+    """The widths of the columns; a column that has no room or no content has the width 0."""
+
+    columns: int
+    name: int
+    phase: int
+    elapsed: int
+    cost: int
+    tokens: int
+    silent: int
+    last: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], columns: int) -> _Shape:
+        """The widths for these rows. The name gives way first, then columns from the right."""
+        phase = min(max(8, _widest([row.phase for row in rows])), _WIDEST_PHASE)
+        elapsed = max(5, _widest([row.elapsed for row in rows]))
+        left = columns - 2 - _with_gap(phase) - _with_gap(elapsed)
+        wanted = min(_widest([row.name for row in rows]), _WIDEST_NAME)
+        name = max(1, min(wanted, max(left, 1) if columns < 60 else max(12, columns // 4)))
+        left -= name
+        found = {"cost": 0, "tokens": 0, "silent": 0}
+        for texts in found:
+            width = _widest([getattr(row, texts) for row in rows])
+            found[texts] = width if _with_gap(width) <= left else 0
+            left -= _with_gap(found[texts])
+        last = left - 1 if left - 1 >= _LEAST_LAST else 0
+        return cls(columns, name, phase, elapsed, **found, last=last)
+
+    def line(self, row: Row) -> str:
+        """The row in these columns."""
+        text = f"{row.mark} {fit(row.name, self.name)}"
+        cells = (
+            (row.phase, self.phase, False),
+            (row.elapsed, self.elapsed, True),
+            (row.cost, self.cost, True),
+            (row.tokens, self.tokens, True),
+            (row.silent, self.silent, True),
+            (row.last, self.last, False),
+        )
+        for content, width, right in cells:
+            text += f" {fit(content, width, right=right)}" if width > 0 else ""
+        return clip(text.rstrip(), self.columns)
+
+
+def _widest(texts: Sequence[str]) -> int:
+    return max(map(width_of, texts), default=0)
+
+
+def _with_gap(width: int) -> int:
+    return width + 1 if width > 0 else 0
