@@ -66,13 +66,15 @@ class EnvironmentFingerprint:
         roots = [str(Path(entry).parent / "lib") for entry in entries if entry.endswith("bin")]
         local = [f"{home}/.local/lib"] if home and not may_install else []
         self._roots = list(dict.fromkeys([*roots, *local]))
+        self._names = dict[str, str]()  # the names of parts, which are made once
 
-    def look(self) -> dict[str, str]:
+    def look(self) -> dict[str, object]:
         """The stat data of each existing file, by the name of its part."""
         settings = (seen for path in self._settings for seen in _there(path))
         return {
-            **{f"{SETTING}{path}": repr(signature) for path, signature in settings},
-            **{f"{AROUND}{path}": repr(signature) for path, signature in self._seen()},
+            **{f"{SETTING}{path}": signature for path, signature in settings},
+            **{f"{AROUND}{path}": signature for path, signature in self._seen()},
+            **{name: part for folder in self._packages() for name, part in self._modules(folder)},
         }
 
     def _seen(self) -> Iterator[tuple[str, object]]:
@@ -84,23 +86,25 @@ class EnvironmentFingerprint:
         for name in self._called:
             if found := shutil.which(name, path=self._path):
                 yield found, (signature_at(found), signature_at(os.path.realpath(found)))
+
+    def _packages(self) -> Iterator[str]:
         lib = ((root, name) for root in self._roots for name in _names(root))
         pythons = (f"{root}/{name}" for root, name in lib if name.startswith("python"))
-        for folder in (f"{python}/{name}" for python in pythons for name in PACKAGES):
-            yield from _modules(folder)
+        yield from (f"{python}/{name}" for python in pythons for name in PACKAGES)
 
-
-def _modules(folder: str) -> Iterator[tuple[str, object]]:
-    """The stat data of everything in a folder of packages, read in one go: there may be thousands.
-    Compiled files do not count, because Python writes them at any time."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name == "__pycache__":
-                continue
-            signature = None
-            with contextlib.suppress(OSError):  # it was just removed
-                signature = signature_of(entry.stat(follow_symlinks=False))
-            yield entry.path, signature
+    def _modules(self, folder: str) -> Iterator[tuple[str, object]]:
+        """The stat data of everything in a folder of packages, read in one go: there may be
+        thousands. Compiled files do not count, because Python writes them at any time."""
+        names = self._names
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name == "__pycache__":
+                    continue
+                signature = None
+                with contextlib.suppress(OSError):  # it was just removed
+                    signature = signature_of(entry.stat(follow_symlinks=False))
+                path = entry.path
+                yield names.get(path) or names.setdefault(path, f"{AROUND}{path}"), signature
 
 
 def _there(path: str) -> Iterator[tuple[str, object]]:

@@ -72,13 +72,15 @@ def can_execute_code(name: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class CheckoutFingerprint:
     """A fingerprint. `parts` maps the name of each part, such as "index" or "file README.md", to
-    its digest."""
+    its digest or its stat data."""
 
-    parts: Mapping[str, str]
+    parts: Mapping[str, object]
 
     def differences(self, other: CheckoutFingerprint) -> tuple[str, ...]:
         """The names of the parts that differ, sorted."""
         mine, theirs = self.parts, other.parts
+        if mine == theirs:  # nearly always
+            return ()
         names = sorted(mine.keys() | theirs.keys())
         return tuple(name for name in names if mine.get(name) != theirs.get(name))
 
