@@ -10,13 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from driver.backends.recording import RecordingWriter
 from driver.backends.registry import driver_of
 from driver.backlog.item_filter import ItemFilter
 from driver.cli.plan_lines import plan_lines
 from driver.cli.report_files import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.execution.cancellation import CancellationToken, listening
-from driver.git.private_git import open_repository
+from driver.git.repository import open_repository
 from driver.reports.summary_lines import summary_lines, table_and_page
 from driver.run_state.plan import Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
@@ -25,10 +24,8 @@ from driver.scheduler.context import CycleRequest, repository_in_sight
 from driver.terminal.color import is_terminal
 from driver.terminal.invocation import schema
 from driver.terminal.progress import Progress, Terminal, to_stderr
-from driver.wave.conclusion import aborted
 from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import WaveRequest, check, wave_id_of
-from driver.wave.report import to_json
 from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents import failpoints
 from state_store.documents.errors import InputError, TidegateError
@@ -117,11 +114,16 @@ def _manifest_report(
     try:
         plan = check(request, dry=args.dry_run)
     except TidegateError as error:  # the wave cannot start; nothing has been created
+        from driver.wave.conclusion import aborted  # noqa: PLC0415 - a dry run needs neither
+        from driver.wave.report import to_json  # noqa: PLC0415
+
         return to_json(aborted(wave_id_of(request.manifest), error))
     if args.dry_run:
         return {**describe_dry_run(request.driver, request.manifest, plan.items), "exit_code": 0}
     with _asking(args, replace(options, plan=plan)) as options:
         prepare_state_dir(settings.state_dir, settings.environ)
+        from driver.backends.recording import RecordingWriter  # noqa: PLC0415 - by need
+
         recording = RecordingWriter(Path(args.record)) if args.record else None
         report = run_wave(
             request.driver,

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from driver.backends.recording import RecordingWriter
 from driver.terminal.progress import to_stderr
 from driver.terminal.safe_text import json_text
 from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
@@ -52,6 +51,8 @@ def check_places(args: argparse.Namespace) -> None:
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise CannotRunError(f"{flag} {path} is not writable: name another file")
     if args.record and Path(args.record).is_file() and Path(args.record).stat().st_size:
+        from driver.backends.recording import RecordingWriter  # noqa: PLC0415 - by need
+
         RecordingWriter(Path(args.record))  # refuses a file that is not a recording
 
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from driver.git.ancestry import is_in_history
 from driver.git.command import GitError, text, user_environment
-from driver.git.private_reader import PrivateDir
 from driver.git.push_result import PushResult
 from driver.git.remote import Remote, fetch_head, head_of
 from driver.git.repository import Repository, commit_at, fast_forward, git_in
 from state_store.values.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from driver.git.private_reader import PrivateDir
 
 HEADS = "refs/heads/"
 REMOTE_HEADS = "refs/remotes/"

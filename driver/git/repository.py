@@ -32,6 +32,7 @@ from state_store.documents.files import is_folder
 from state_store.values.lazy_dataclass import dataclass, replace
 
 _NO_WORK_TREE = (b"must be run in a work tree", b"bare repository")
+_FACTS = 5  # that git tells of a repository, a line each, before its commit
 _ELSEWHERE = "refs/heads/.invalid"  # in the HEAD of a repository that keeps its refs in a table
 _OLDEST_GIT = (2, 32)  # the first with GIT_CONFIG_GLOBAL and GIT_CONFIG_COUNT, which isolate git
 
@@ -62,20 +63,21 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
         raise InputError(f"{path} is not a folder: name a folder inside a git repository")
     git_version(path, environ)
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--absolute-git-dir",
-             "--git-common-dir", "--show-object-format", "--is-shallow-repository")  # fmt: skip
+             "--git-common-dir", "--show-object-format", "--is-shallow-repository",
+             "HEAD^{commit}")  # fmt: skip
     done = run_git(asked, cwd=path, env=user_environment(environ), accept=(0, 128))
-    if not done.ok:
-        raise _refusal(path, done.argv, done.stderr)
     lines = text(done.stdout).splitlines()
-    if len(lines) != 5:
+    if not done.ok and len(lines) < _FACTS:
+        raise _refusal(path, done.argv, done.stderr)
+    if not done.ok and len(lines) in (_FACTS, _FACTS + 1):  # git repeats what it cannot resolve
+        raise InputError(f"{lines[0]} has no commit yet: make a commit first")
+    if len(lines) != _FACTS + 1:
         raise InputError(f"the path of the repository at {path} has a line break: rename it")
     top, git_dir, common_dir = (Path(line) for line in lines[:3])
-    objects = common_dir / "objects"
-    found = Repository(top, git_dir, common_dir, "", None, lines[3], lines[4] == "true", objects)
-    head = commit_at(found, "HEAD^{commit}", environ)
-    if not head:
-        raise InputError(f"{found.top} has no commit yet: make a commit first")
-    return replace(found, head=head, branch=_branch_of(found, environ))
+    *_, object_format, shallow, head = lines
+    objects, is_shallow = common_dir / "objects", shallow == "true"
+    found = Repository(top, git_dir, common_dir, head, None, object_format, is_shallow, objects)
+    return replace(found, branch=_branch_of(found, environ))
 
 
 def _branch_of(repo: Repository, environ: Mapping[str, str]) -> str | None:

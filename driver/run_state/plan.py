@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from driver.backends.recording import RecordingWriter
 from driver.domain.ownership import OwnedPath
 from driver.domain.tiers import Policy
 from driver.domain.work_item import WorkItem
 from driver.execution.cancellation import CancellationToken
 from driver.limits.admission import CheckCeiling
 from driver.pipeline.definition import CLASSIC, Pipeline
-from driver.run_state.leases import LeaseManager
 from driver.terminal.progress import Ask, Progress
 from driver.workspace.repository_info import RepositoryInfo
 from state_store.values.lazy_dataclass import dataclass, field
 from tools.settings.load import Settings
+
+if TYPE_CHECKING:  # a dry run needs neither
+    from driver.backends.recording import RecordingWriter
+    from driver.run_state.leases import LeaseManager
 
 SHIP_MODES = ("branch", "current")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from driver.git.private_git import exclude_from_status, open_repository, toplevel_of
+from driver.git.repository import exclude_from_status, open_repository, toplevel_of
 from state_store.documents.errors import CannotRunError, InputError, TidegateError
 
 

@@ -16,7 +16,7 @@ from driver.backends.duck_typed import adapted
 from driver.backends.registry import driver_of
 from driver.backlog.item_filter import ItemFilter
 from driver.backlog.tracker_index import TrackerIndex, TrackerReader
-from driver.git.private_git import toplevel_of
+from driver.git.repository import toplevel_of
 from driver.run_state.plan import Shipping, WaveOptions
 from driver.terminal.progress import Progress
 from driver.wave.planning import WaveRequest

@@ -9,20 +9,15 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from driver.backends.duck_typed import adapted
-from driver.backends.recording import RecordingWriter
 from driver.backlog.publication_status import Shipped
 from driver.backlog.retry_policy import RetryPolicy
 from driver.backlog.selection import PATIENT, Selection, Skipped
-from driver.backlog.watched_fields import WatchedTracker
 from driver.domain.results import Verdict
 from driver.limits.admission import GateClosedError, check_before_start, check_halt
 from driver.run_state.state_folder import prepare_state_dir
-from driver.scheduler.audit import audited
-from driver.scheduler.backlog import Backlog, refused_claims, resource
-from driver.scheduler.checkpoint import checkpointed
 from driver.scheduler.context import (
     Cycle,
     CycleRequest,
@@ -32,9 +27,7 @@ from driver.scheduler.context import (
     wave_options,
     wave_request,
 )
-from driver.scheduler.follow_up import follow_up
 from driver.scheduler.intake import manifest_of, taken
-from driver.scheduler.pending_requests import requests_left
 from driver.scheduler.report import (
     DISPATCH,
     INTAKE,
@@ -46,14 +39,19 @@ from driver.scheduler.report import (
     nothing_to_do,
     stopped,
 )
-from driver.scheduler.status import TRACKER, CycleStatus
-from driver.scheduler.tracker_update import Terms, update_tracker
 from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import check
 from state_store.database.publications import Publication
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
 from state_store.views.publications import known_publications
+
+# A dry run, and a cycle that finds nothing to do, load nothing of what follows here and below.
+if TYPE_CHECKING:
+    from driver.scheduler.backlog import Backlog
+    from driver.scheduler.status import CycleStatus
+
+_NO_REQUESTS = "none"  # the value of [ship] pr without pull requests
 
 RunWave = Callable[..., dict[str, Any]]
 Intake = tuple[Selection, dict[str, Any]]
@@ -78,12 +76,22 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
     try:
         cycle = settled(request)
         check_halt(cycle.state_dir)
-        followed = {} if cycle.dry_run else follow_up(cycle)
+        followed = {} if cycle.dry_run else _followed(cycle)
         return _wave(cycle, run_wave, wave_id) | followed
     except GateClosedError as closed:
         return stopped(wave_id, closed) | followed
     except TidegateError as error:
         return failed(wave_id, error) | followed
+
+
+def _followed(cycle: Cycle) -> dict[str, Any]:
+    """Brings shipped and open items up to date, if there are any."""
+    index = cycle.tracker_index()
+    if not index.shipped and not index.own_todo():
+        return {}
+    from driver.scheduler.follow_up import follow_up  # noqa: PLC0415 - by need
+
+    return follow_up(cycle)
 
 
 def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
@@ -98,6 +106,10 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
         if cycle.check_gates is not None:
             cycle.check_gates(cycle.state_dir, cycle.settings)
         cycle = _checked(cycle, *planned)
+        from driver.scheduler.backlog import Backlog  # noqa: PLC0415 - by need
+        from driver.scheduler.checkpoint import checkpointed  # noqa: PLC0415 - by need
+        from driver.scheduler.status import CycleStatus  # noqa: PLC0415 - by need
+
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
         with Backlog.opened(cycle) as backlog:
             status = CycleStatus(backlog.api, cycle.state_dir, wave_id, cycle.progress)
@@ -109,7 +121,7 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
         built = (report.get("wave") or {}).get("built") or ()
         # The tracker has to name the branch of items that another state folder shipped meanwhile.
         elsewhere = any(record.get("verdict") == Verdict.SHIPPED_ELSEWHERE for record in built)
-        return report | (follow_up(cycle) if elsewhere else {})
+        return report | (_followed(cycle) if elsewhere else {})
     except _StoppedAt as stop:
         if cycle.dry_run:
             return stop.report | {"dry_run": True}
@@ -117,6 +129,10 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
             return stop.report
         # Only now: the tracker of a cycle that has items will change.
         cycle.reader.keep(cycle.tracker, cycle.state_dir)
+        if cycle.settings.ship.pr == _NO_REQUESTS:
+            return stop.report
+        from driver.scheduler.pending_requests import requests_left  # noqa: PLC0415 - by need
+
         return stop.report | requests_left(cycle, stop.report)
 
 
@@ -138,6 +154,8 @@ def _claimed(cycle: Cycle, wave_id: str, backlog: Backlog) -> Intake:
     Another cycle may have built an item and released it between our selection and our claim, so the
     tracker is read once more when everything is claimed.
     """
+    from driver.scheduler.backlog import refused_claims  # noqa: PLC0415 - by need
+
     held_back = backlog.sync()
     while True:
         selection, _ = _planned(cycle, wave_id, held_back)
@@ -174,6 +192,12 @@ def _run_claimed(
     selection: Selection,
     manifest: Mapping[str, Any],
 ) -> dict[str, Any]:
+    from driver.backlog.watched_fields import WatchedTracker  # noqa: PLC0415 - by need
+    from driver.scheduler.audit import audited  # noqa: PLC0415 - by need
+    from driver.scheduler.backlog import resource  # noqa: PLC0415 - by need
+    from driver.scheduler.status import TRACKER  # noqa: PLC0415 - by need
+    from driver.scheduler.tracker_update import Terms, update_tracker  # noqa: PLC0415 - by need
+
     wave_id = str(manifest["wave_id"])
     status.enter(DISPATCH)
     resources = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
@@ -216,6 +240,8 @@ def _shipments(
 def _run_wave(
     run_wave: RunWave, cycle: Cycle, backlog: Backlog, manifest: Mapping[str, Any], queued: int
 ) -> dict[str, Any]:
+    from driver.backends.recording import RecordingWriter  # noqa: PLC0415 - by need
+
     # A replacement of `run_wave` gets the source's parameters only.
     extra: dict[str, Any] = {}
     if "options" in inspect.signature(run_wave).parameters:

@@ -22,7 +22,6 @@ from driver.backlog.selection import Selection, Skipped, select_disjoint, select
 from driver.backlog.tracker_index import TrackerIndex
 from driver.domain.work_item import INVALID_COMMAND, MAX_PROBLEMS_SHOWN, command_problems_of
 from driver.scheduler.context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
-from driver.scheduler.dependencies_in_base import absent
 from driver.scheduler.report import AllBrokenError
 from driver.terminal.safe_text import counted
 from driver.wave.planning import check
@@ -93,6 +92,10 @@ def _not_yet(cycle: Cycle, index: TrackerIndex, pending: Pending) -> dict[str, S
     resting = {} if cycle.item_filter.only else in_backoff(linked, datetime.now(UTC))
     for name in _pending_ids(cycle, linked, pending) if resting else ():
         resting.pop(name, None)
+    if not linked:
+        return resting
+    from driver.scheduler.dependencies_in_base import absent  # noqa: PLC0415 - by need
+
     return {**resting, **waiting(linked, absent=absent(cycle, linked))}
 
 

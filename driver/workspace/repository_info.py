@@ -12,8 +12,14 @@ from typing import TypeVar, cast
 from driver.execution.processes import Captured
 from driver.git.branch_view import BranchView
 from driver.git.command import run_git, text, user_environment
-from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
-from driver.git.repository import check_usable, is_git_dir
+from driver.git.remote import find_remote
+from driver.git.repository import (
+    Repository,
+    check_usable,
+    is_git_dir,
+    open_repository,
+    toplevel_of,
+)
 from driver.git.signing import signer_of, signing_problem
 from state_store.documents.errors import CannotRunError, InputError
 

@@ -18,7 +18,7 @@ __all__ = ["FrozenInstanceError", "asdict", "dataclass", "field", "fields", "rep
 
 
 def _dataclass(cls: type | None = None, /, **options: Any) -> Any:
-    """As `dataclasses.dataclass`, for `frozen`, `slots`, `eq`, `order` and `kw_only`."""
+    """Makes a dataclass; takes `frozen`, `slots`, `eq`, `order` and `kw_only`."""
     if cls is None:
         return lambda undecorated: _dataclass(undecorated, **options)
     if options.get("order"):
