@@ -201,8 +201,8 @@ def _run_claimed(
     wave_id = str(manifest["wave_id"])
     status.enter(DISPATCH)
     resources = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
+    cycle.reader.forget()
     with backlog.claimed(resources):
-        cycle.reader.forget()
         watched = WatchedTracker(cycle.tracker)
         queued = sum(one.reason in PATIENT for one in selection.skipped)
         wave_report = _run_wave(run_wave, cycle, backlog, manifest, queued)

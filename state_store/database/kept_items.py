@@ -59,17 +59,34 @@ class Kept:
     item: Item
 
 
-def keep(connection: sqlite3.Connection, fold: Fold, event: Event, payload: str) -> None:
-    """Apply `event` to its item. `payload` is the event's payload as JSON."""
-    key = id_of(event["payload"]) if isinstance(event["payload"], dict) else None
-    if key is None:
-        return
+def create(
+    connection: sqlite3.Connection, stream: str, position: int, version: int, key: str, text: str
+) -> bool:
+    """Make the payload of a creating event the item with this id; False if there is one."""
+    made = connection.execute(
+        f"{_INSERT} ON CONFLICT(stream, id) DO NOTHING", (position, stream, key, text, version)
+    )
+    return bool(made.rowcount)
+
+
+def create_all(
+    connection: sqlite3.Connection,
+    stream: str,
+    position: int,
+    version: int,
+    payloads: Iterable[tuple[str, str]],
+) -> None:
+    """`create` for the ids and payloads of events that follow each other from here on."""
+    rows = (
+        (position + number, stream, key, text, version + number)
+        for number, (key, text) in enumerate(payloads)
+    )
+    connection.executemany(_INSERT, rows)
+
+
+def keep(connection: sqlite3.Connection, fold: Fold, event: Event, key: str) -> None:
+    """Apply `event` to its item, whose id is `key`."""
     stream, version = event["stream"], event["version"]
-    if event["type"] == fold.creates:
-        made = connection.execute(f"{_INSERT} ON CONFLICT(stream, id) DO NOTHING",
-                                  (event["id"], stream, key, payload, version))  # fmt: skip
-        if made.rowcount:
-            return
     before = one(connection, stream, key)
     after = fold.apply(before, event)
     if after is None or after is before:

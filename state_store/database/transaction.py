@@ -6,22 +6,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from state_store.database.clock import Instant
 from state_store.database.event_rows import START, decode, encode, row_hash, to_event
-from state_store.database.kept_items import Fold, keep, one, put_snapshot
+from state_store.database.kept_items import Fold, create, create_all, keep, one, put_snapshot
 from state_store.database.leases import Lease, LeaseRow, required
 from state_store.database.publications import PublicationBook
 from state_store.database.schema import INSERT_EVENT
 from state_store.database.spend import SpendBook
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import sync_folder
+from state_store.documents.item_id import id_of
 
-Draft = tuple[str, str]  # type, payload as JSON
+Draft = tuple[str, str, str | None]  # type, payload as JSON, the id in the payload
 Head = tuple[int, bytes]  # version, link
+_MANY = 1_000
 NO_HEADS: Mapping[str, Head] = {}
 
 
@@ -42,7 +44,8 @@ def drafted(stream: str, actor: str, events: Sequence[tuple[str, Any]]) -> list[
     drafts = []
     for kind, payload in events:
         "".join((stream, actor, kind)).encode("utf-8")  # raises for half a surrogate pair
-        drafts.append((kind, encode(payload)))
+        key = id_of(payload) if isinstance(payload, dict) else None
+        drafts.append((kind, encode(payload), key))
     return drafts
 
 
@@ -109,18 +112,46 @@ class Transaction:
         return self._write(stream, drafts, actor, head)
 
     def _write(self, stream: str, drafts: Sequence[Draft], actor: str, head: Head) -> int:
-        version, link = head
         fold = self._folds.get(stream)
-        for kind, payload in drafts:
+        rows = self._rows(stream, drafts, actor, head)
+        if fold and len(drafts) >= _MANY and self._are_first_items(stream, drafts, fold):
+            first = self._connection.execute("SELECT MAX(id) FROM events").fetchone()[0] or 0
+            self._connection.executemany(INSERT_EVENT, rows)
+            keys = ((key, payload) for _, payload, key in drafts if key)
+            create_all(self._connection, stream, first + 1, head[0] + 1, keys)
+            return self.heads[stream][0]
+        for (kind, payload, key), row in zip(drafts, rows, strict=True):
+            written = self._connection.execute(INSERT_EVENT, row)
+            position, version = written.lastrowid or 0, row[-2]
+            if fold is None or key is None:
+                continue
+            if kind != fold.creates or not create(
+                self._connection, stream, position, version, key, payload
+            ):
+                event = to_event((position, *row), decode(payload))
+                keep(self._connection, fold, event, key)
+        return self.heads[stream][0]
+
+    def _rows(
+        self, stream: str, drafts: Sequence[Draft], actor: str, head: Head
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of drafts, each linked to the row before it. The last one is the new head."""
+        version, link = head
+        for kind, payload, _ in drafts:
             version += 1
             row = (self.now.wall_s, actor, stream, kind, payload, version)
             link = row_hash(link, row)
-            written = self._connection.execute(INSERT_EVENT, (*row, link))
-            if fold:
-                event = to_event((written.lastrowid or 0, *row), decode(payload))
-                keep(self._connection, fold, event, payload)
+            yield *row, link
         self.heads[stream] = (version, link)
-        return version
+
+    def _are_first_items(self, stream: str, drafts: Sequence[Draft], fold: Fold) -> bool:
+        """True if the drafts create different items of a stream that has none. Such a tracker is
+        long, so it is written without a call for each row."""
+        keys = {key for kind, _, key in drafts if kind == fold.creates}
+        if len(keys) < len(drafts) or None in keys:
+            return False
+        query = "SELECT 1 FROM items WHERE stream = ? LIMIT 1"
+        return self._connection.execute(query, (stream,)).fetchone() is None
 
     def version(self, stream: str) -> int:
         """The version of the stream's last event; 0 without events."""

@@ -54,9 +54,11 @@ def quick_sync(store: EventStore, path: Path, seen: Seen) -> int | None:
     absent = {name: item for name, item in ours.items() if name not in theirs}
     added = merge({}, absent, {}).added_to_file
     new_text = list_with(new_text, "items", added)
-    if new_text != text:
+    is_new = new_text != text
+    del text
+    if is_new:
         new = new_text.encode()
-        del text, new_text
+        del new_text
         if not replace_unchanged(path, new, seen.digest):
             return None
         seen = Seen(hashlib.sha256(new).hexdigest(), version)

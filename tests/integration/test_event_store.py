@@ -206,6 +206,30 @@ def test_a_replay_of_plain_events_gives_the_kept_items(store: EventStore) -> Non
     assert '"id": "7"' in kept
 
 
+@pytest.mark.parametrize("before", [[], [("item_created", {"id": "T-0"})], [("note", 1)]])
+def test_many_new_items_are_kept_like_few(
+    store: EventStore, tmp_path: Path, before: list[tuple[str, Any]]
+) -> None:
+    made: list[tuple[str, Any]] = [("item_created", {"id": n, "t": "\u00e9"}) for n in range(1200)]
+    store.append("other", "x", {})
+    store.append_many("tracker", before)
+    assert store.append_many("tracker", made) == len(before) + 1200
+    with EventStore(tmp_path / "few.db", clock=store.clock) as few:
+        few.append("other", "x", {})
+        for kind, payload in (*before, *made):
+            few.append("tracker", kind, payload)
+        assert few.heads() == store.heads()
+        assert few.items() == store.items()
+    assert store.verify() == ()
+
+
+def test_many_new_items_of_which_two_are_one_are_kept_like_few(store: EventStore) -> None:
+    made = [("item_created", {"id": f"T-{n % 1100}", "n": n}) for n in range(1200)]
+    store.append_many("tracker", made)
+    assert [item["n"] for item in store.items()] == list(range(1100))
+    assert store.verify() == ()
+
+
 def test_a_rebuild_writes_what_is_not_so_already_and_nothing_else(store: EventStore) -> None:
     ids = [f"{n}" for n in range(6)]
     store.append_many("tracker", [("item_created", {"id": name}) for name in ids])
