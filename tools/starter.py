@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass
 
 CI_TEMPLATES = Path(__file__).resolve().parent / "ci_templates"
 TRACKER_SCHEMA = Path(__file__).resolve().parent / "schemas" / "tracker.json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from driver.backlog.order import name_of
@@ -11,6 +10,7 @@ from driver.backlog.selection import NOT_ASKED_FOR, Skipped
 from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import TODO, is_open
+from state_store.values.lazy_dataclass import dataclass
 
 Item = Mapping[str, Any]
 

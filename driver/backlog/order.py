@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, overload
 
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import OPEN
+from state_store.values.lazy_dataclass import dataclass, field
 
 Item = Mapping[str, Any]
 

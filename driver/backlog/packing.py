@@ -8,7 +8,8 @@ first item, then the most urgent second item, and so on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from state_store.values.lazy_dataclass import dataclass, field
 
 EXACT_CANDIDATES = 64
 NODE_BUDGET = 4_000

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from driver.domain.commit_message import ITEM_ID, ITEM_TASK, WAVE_ID, trailers_in
 from driver.terminal.safe_text import safe_line, with_note
 from state_store.documents.item_status import DONE, IN_PROGRESS, TODO, is_open
+from state_store.values.lazy_dataclass import asdict, dataclass, replace
 
 Item = Mapping[str, Any]
 

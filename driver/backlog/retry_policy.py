@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
@@ -16,6 +15,7 @@ from driver.domain.results import Verdict
 from driver.terminal.safe_text import with_note
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import BLOCKED, CLAIMED, TODO, is_open
+from state_store.values.lazy_dataclass import dataclass
 
 Item = Mapping[str, Any]
 

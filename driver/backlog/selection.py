@@ -10,7 +10,6 @@ from __future__ import annotations
 import posixpath
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from driver.backlog.packing import EXACT_CANDIDATES, Packing, TooHardError
 from driver.domain.item_fields import is_absolute
 from driver.domain.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
 from driver.domain.work_item import ItemProblem, ownership_problems
+from state_store.values.lazy_dataclass import dataclass, field
 
 Item = Mapping[str, Any]
 ProblemOf = Callable[[Item], Sequence[ItemProblem]]

@@ -13,7 +13,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from state_store.documents.item_status import FINISHED, IN_PROGRESS, OPEN
 from state_store.tracker.base import digest_of
 from state_store.tracker.file import real_path
 from state_store.tracker.light_read import TrackerSummary, read_summary
+from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
 Item = Mapping[str, Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, origin_of
 from state_store.database.publications import Publication
 from state_store.documents import journal
 from state_store.documents.errors import InputError, TidegateError
+from state_store.values.lazy_dataclass import dataclass, replace
 from state_store.views.publications import publications_in_journal
 
 BRANCH = "branch"

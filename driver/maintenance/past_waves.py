@@ -4,7 +4,6 @@ report. A damaged report counts as missing."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from driver.reports.documents import whole_record
 from driver.run_state.run_registry import RECORD, dead_runs
 from driver.workspace.saved_patch import INTERRUPTED, WORK
 from state_store.documents.files import BadFileError, read_json
+from state_store.values.lazy_dataclass import dataclass
 
 Json = Mapping[str, Any]
 REPORT = "report.json"

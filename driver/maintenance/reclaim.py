@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from state_store.documents import journal
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_json
 from state_store.documents.journal import safe_slug
+from state_store.values.lazy_dataclass import dataclass
 
 DAY_S = 86_400.0
 _MOMENT_S = 600.0  # longer than Tidegate takes to create and rename any file

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from driver.workspace.clone_context import CloneContext
 from driver.workspace.root import workspace_root
 from driver.workspace.setup import preparation
 from state_store.documents.errors import CannotRunError, InputError
+from state_store.values.lazy_dataclass import dataclass, replace
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
 

@@ -13,7 +13,6 @@ import re
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from driver.execution.processes import capture
 from driver.filesystem.temporary import scratch_folder
 from driver.test_command.invocations import Command, programs
 from driver.test_command.shell_parser import Simple
+from state_store.values.lazy_dataclass import dataclass
 
 _PROBE = """\
 import json, site, sys, sysconfig

@@ -6,11 +6,11 @@ Pure. Texts are as agents and tests wrote them: the page that shows one escapes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from driver.reports.documents import wave_of
 from driver.reports.item_times import backend_of, counts_before_and_after, seconds, times
+from state_store.values.lazy_dataclass import dataclass
 
 Json = Mapping[str, Any]
 SHIPPED = "shipped"

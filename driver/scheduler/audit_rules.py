@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from statistics import median
 from typing import Any
@@ -17,6 +16,7 @@ from driver.domain.results import RunKind, Verdict
 from driver.terminal.safe_text import bounded, counted, safe_line
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import BLOCKED, CLAIMED, PROPOSED, TODO
+from state_store.values.lazy_dataclass import dataclass
 from state_store.views.findings import PREFIX
 
 View = Mapping[str, Any]

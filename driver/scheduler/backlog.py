@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from state_store.documents.item_status import CLAIMED, TODO, is_open
 from state_store.tracker.base import digest_of, load_seen
 from state_store.tracker.file import real_path
 from state_store.tracker.ingest import sync_tracker
+from state_store.values.lazy_dataclass import dataclass
 from state_store.views.anchors import check_kept
 from state_store.write_api import STATE_DB_FILENAME
 

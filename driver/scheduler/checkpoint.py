@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from driver.git.push_result import PushResult
 from driver.scheduler.status import BUILDLOG_MD, STATE_MD
 from state_store.api import StateAPI
 from state_store.documents.errors import CannotRunError, TidegateError
+from state_store.values.lazy_dataclass import dataclass, field
 from state_store.views.export import buildlog, state_md
 from tools.secret_rules.known_values import secrets_of
 from tools.secret_rules.publishing import objections

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from driver.run_state.plan import Shipping, WaveOptions
 from driver.terminal.progress import Progress
 from driver.wave.planning import WaveRequest
 from driver.workspace.repository_info import RepositoryInfo
+from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
 

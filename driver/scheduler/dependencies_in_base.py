@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from driver.publishing.published_history import History
 from driver.scheduler.context import Cycle, by_repository
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import IN_PROGRESS
+from state_store.values.lazy_dataclass import dataclass
 from tools.settings.load import Settings
 
 Item = Mapping[str, Any]

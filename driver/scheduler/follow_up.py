@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -45,6 +44,7 @@ from state_store.database.store import EventStore
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, is_open
+from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
 Item = Mapping[str, Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +13,7 @@ from driver.limits.admission import CEILING, HALT, UNAVAILABLE, GateClosedError
 from state_store.database.publications import Publication
 from state_store.documents.errors import ExitCode, InputError, TidegateError
 from state_store.documents.item_id import id_of
+from state_store.values.lazy_dataclass import dataclass
 
 
 class AllBrokenError(InputError):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.scheduler.backlog import ACTOR
@@ -15,6 +14,7 @@ from driver.terminal.progress import Progress
 from state_store.api import StateAPI
 from state_store.database import events
 from state_store.documents.errors import TidegateError
+from state_store.values.lazy_dataclass import dataclass
 from state_store.views.export import export_buildlog, export_state_md
 
 TRACKER, IDLE = "tracker", "idle"  # phases in addition to those that a report can end in

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ from driver.scheduler.report import WaveResults
 from driver.terminal.safe_text import with_note, without_remedy
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_status import IN_PROGRESS, is_open
+from state_store.values.lazy_dataclass import dataclass
 
 # The reasons of these verdicts are kept even if no agent was dispatched.
 _WITH_REASON = (Verdict.UNDECIDED, Verdict.OVER_BUDGET)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from driver.terminal.safe_text import safe_line
 from state_store.documents.errors import CannotRunError, TidegateError
+from state_store.values.lazy_dataclass import dataclass, field, replace
 
 
 class Level(StrEnum):

@@ -4,7 +4,6 @@ always present. `None` means unknown or not applicable, never zero."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from driver.backend_api.driver import Usage
@@ -21,6 +20,7 @@ from driver.pull_requests.body import Proposed
 from driver.run_state.plan import Planned
 from driver.wave.evidence_summary import project_doubts, read_first
 from state_store.documents.errors import ExitCode
+from state_store.values.lazy_dataclass import asdict, dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ remote that does not answer does not stop a wave, but is reported."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from driver.domain.commit_message import pending_ref
@@ -15,6 +14,7 @@ from driver.git.push_result import PushResult
 from driver.git.remote import Remote
 from driver.workspace.repository_context import GitContext
 from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import shutil
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.domain.ownership import OwnedPath, leaves_tree
@@ -27,6 +26,7 @@ from driver.workspace.repository_context import (
 )
 from driver.workspace.root import WorkspaceError
 from driver.workspace.submodules import moved_submodules
+from state_store.values.lazy_dataclass import dataclass, replace
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 

@@ -8,7 +8,6 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,6 +23,7 @@ from driver.git.signing import Signer
 from driver.git.user_hooks import UserHooks
 from driver.policy.by_products import folders_of
 from driver.workspace.root import WorkspaceError
+from state_store.values.lazy_dataclass import dataclass, field
 
 CLONE = "clone"
 IN_PLACE = "in_place"

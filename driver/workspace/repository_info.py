@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -22,6 +21,7 @@ from driver.git.repository import (
 )
 from driver.git.signing import signer_of, signing_problem
 from state_store.documents.errors import CannotRunError, InputError
+from state_store.values.lazy_dataclass import dataclass, field, replace
 
 Found = TypeVar("Found")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from driver.execution.process_identity import ProcessIdentity, identity, is_alive
@@ -23,6 +22,7 @@ from state_store.documents.files import (
     write_bytes_atomic,
     write_json_atomic,
 )
+from state_store.values.lazy_dataclass import asdict, dataclass
 
 OWNER_FILE = "place.json"
 GIT = "private.git"

@@ -4,10 +4,10 @@ base. `git apply` ignores them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from driver.git.command import raw, text
+from state_store.values.lazy_dataclass import dataclass
 
 WORK = "work.patch"
 INTERRUPTED = "interrupted.patch"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.execution.process_marks import new_mark
@@ -13,6 +12,7 @@ from driver.execution.processes import Command, Processes, child_environment, co
 from driver.preparation.private_python import PrivatePython, may_install_python
 from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
+from state_store.values.lazy_dataclass import dataclass
 from tools.settings.load import Settings
 
 SetupCommand = str | tuple[str, ...]

@@ -11,7 +11,6 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.filesystem.clock import TICK_LIMIT_S
@@ -22,6 +21,7 @@ from driver.preparation.setup_reads import SetupKey
 from driver.preparation.stat_listing import StatListing
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass, field
 
 _OTHER_SETUPS = 3  # idle checkouts beyond the size of the pool, so that set-ups are not made twice
 _MAX_SETUPS = 3

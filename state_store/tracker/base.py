@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from state_store.database.store import EventStore
 from state_store.tracker.merge import Items
+from state_store.values.lazy_dataclass import dataclass
 
 _BASE = "tracker_base:"
 _CHANGES = "tracker_base_changes:"  # items that replace those of the base, which is long

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from state_store.documents.json_document import (
     read_json,
 )
 from state_store.tracker.merge import Change, Item
+from state_store.values.lazy_dataclass import dataclass
 
 _IN_ERRORS = ("tracker", "write it as README.md shows, or name yours with --tracker")
 

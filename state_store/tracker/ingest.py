@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +32,7 @@ from state_store.tracker.file import (
 )
 from state_store.tracker.merge import Item, Items, Merge, MergeConflict, agreed, merge
 from state_store.tracker.quick_sync import quick_sync
+from state_store.values.lazy_dataclass import dataclass
 
 Draft = tuple[str, dict[str, Any]]
 _TRIES = 3

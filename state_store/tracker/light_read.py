@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from state_store.documents import strict_json
 from state_store.documents.item_status import ARCHIVED, DONE
 from state_store.tracker.file import ids_twice, non_object_entries, read_listed
+from state_store.values.lazy_dataclass import dataclass
 
 Item = Mapping[str, Any]
 _PIECES, _PIECE_BYTES = 32, 8192

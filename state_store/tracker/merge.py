@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from state_store.documents.item_status import ARCHIVED, CLAIMED
+from state_store.values.lazy_dataclass import dataclass, field
 
 Item = Mapping[str, Any]
 Items = Mapping[str, Item]

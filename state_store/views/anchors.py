@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from state_store.database.integrity import Head, Problem
 from state_store.database.store import EventStore
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass
 
 TRAILER = "State-Anchor"
 REBUILDS = "rebuilds"

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from state_store.database import events as names
+from state_store.values.lazy_dataclass import dataclass, field
 
 Row = Mapping[str, Any]
 

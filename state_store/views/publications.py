@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from state_store.database.publications import (
 from state_store.database.store import EventStore
 from state_store.documents import journal
 from state_store.documents.errors import TidegateError
+from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
 

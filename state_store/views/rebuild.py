@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from state_store.documents import journal
 from state_store.documents.errors import CannotRunError
 from state_store.tracker.file import read_tracker_file
 from state_store.tracker.ingest import ingest_tracker_json
+from state_store.values.lazy_dataclass import dataclass
 from state_store.views.anchors import REBUILDS, STORE_REBUILT, Anchor, in_journal, lost
 from state_store.views.publications import import_publications
 

@@ -8,7 +8,6 @@ copied.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from state_store.database import events as names
 from state_store.database.events import Event
@@ -18,6 +17,7 @@ from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
 from state_store.tracker.ingest import HasStore
 from state_store.tracker.merge import ABSENT, Items, MergeConflict, merge_item, same
+from state_store.values.lazy_dataclass import dataclass
 
 STREAM = "reconcile"
 EVENTS_ADOPTED = "events_adopted"

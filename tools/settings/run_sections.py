@@ -6,8 +6,7 @@ from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from state_store.values.lazy_dataclass import dataclass
 from tools.settings import kinds
 from tools.settings.kinds import one_of, setting, whole_number
 

@@ -7,11 +7,11 @@ from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from state_store.values.lazy_dataclass import dataclass, field
 from tools.settings import kinds
 from tools.settings.kinds import Command, one_of, setting, whole_number
 
