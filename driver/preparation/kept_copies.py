@@ -1,9 +1,10 @@
-"""Copies of large folders for test checkouts. A copy is made once and moves from one checkout to
-the next.
+"""Copies of large folders for test checkouts and agents' clones. A copy is made once and moves from
+one checkout to the next, or from one clone to the next. What an agent could write never moves to a
+test.
 
 Between two uses each file is compared with its stat data, whose change time no program can set
-back. What a test changed is copied again, and what it added is removed. So a test may write in its
-copy, and no later test sees it. No two checkouts share a file.
+back. What a test or agent changed is copied again, and what it added is removed. So a test may
+write in its copy, and no later test sees it. No two checkouts share a file.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from driver.filesystem.tree import Signature, copy_into, newest_of, remove_tree,
 from driver.preparation.copies import copy_folder
 from driver.preparation.stat_listing import StatListing
 
+_MOST_ASIDE = 8  # copies of ended agents; more agents seldom work at once
 _MOST_MENDED = 500  # with more changed paths, a new copy takes no longer
 
 
@@ -38,6 +40,7 @@ class KeptCopies:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._waiting: list[KeptCopy] = []
+        self._aside: list[KeptCopy] = []  # of agents; what they changed is still in them
 
     @property
     def size(self) -> int:
@@ -72,6 +75,33 @@ class KeptCopies:
         self.copy_to(place)
         return KeptCopy(self, place, StatListing(place, self.names, expected=self.size))
 
+    def lay_for_agent(self, place: Path) -> KeptCopy:
+        """A copy in the folder `place`, perhaps that of an agent that has ended. Raises OSError."""
+        self._require_inside(place)
+        with self._lock:
+            aside = self._aside.pop() if self._aside else None
+        if aside is not None:
+            with contextlib.suppress(OSError):
+                self._move(aside.place, place)
+                aside.moved_to(place)
+                if aside.put_back():
+                    return aside
+            for name in self.names:
+                remove_tree(place / name)
+        self.copy_to(place)
+        return KeptCopy(self, place, StatListing(place, self.names, expected=self.size))
+
+    def put_aside(self, copy: KeptCopy) -> None:
+        """Take the copy of an agent that has ended out of its clone. Raises OSError."""
+        self._require_inside(copy.place)
+        if copy.place.is_symlink() or len(self._aside) >= _MOST_ASIDE:
+            return
+        folder = self._spare / str(next(self._numbers))
+        self._move(copy.place, folder)
+        copy.moved_to(folder)
+        with self._lock:
+            self._aside.append(copy)
+
     def copy_to(self, place: Path) -> None:
         """Make a copy in the folder `place` that stays there. Raises OSError."""
         self._require_inside(place)
@@ -83,7 +113,7 @@ class KeptCopies:
         """Keep a copy for the next place. It is as it was laid. Raises OSError."""
         folder = self._spare / str(next(self._numbers))
         self._move(copy.place, folder)
-        copy.place = folder
+        copy.moved_to(folder)
         with self._lock:
             self._waiting.append(copy)
 
@@ -121,7 +151,7 @@ class KeptCopies:
         single = {*self.names} - {*folders}
         for name in single:
             copy_folder(self._top / name, place / name, self._environ)
-        moved = KeptCopy(self, place, spare.listing.at(place))
+        moved = KeptCopy(self, place, spare.listing.at(place))  # looks at it after the move
         return moved if _without(moved.seen, single) == _without(spare.seen, single) else None
 
     def _move(self, here: Path, there: Path) -> list[str]:
@@ -142,6 +172,10 @@ class KeptCopy:
         self.names = frozenset(copies.names)
         self.newest_ns = 0  # the time of the last file that was copied again
         self._copies = copies
+
+    def moved_to(self, place: Path) -> None:
+        """Note that the copy is in another folder now."""
+        self.place, self.listing = place, self.listing.at(place)
 
     def put_back(self) -> bool:
         """Undo the changes of the last test; False if that is impossible. Raises OSError."""
@@ -166,6 +200,10 @@ class KeptCopy:
     def give_back(self) -> None:
         """Take the copy out of its place, for the next place. Raises OSError."""
         self._copies.take_back(self)
+
+    def put_aside(self) -> None:
+        """Take the copy out of the clone of an agent that has ended. Raises OSError."""
+        self._copies.put_aside(self)
 
     def _mended(self, path: str, now: Signature | None) -> bool:
         """Undo the change of one path; False if its source has changed too."""

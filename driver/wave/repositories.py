@@ -42,6 +42,7 @@ from state_store.documents.journal import safe_slug
 from state_store.values.lazy_dataclass import dataclass, replace
 from tools.settings.load import Settings
 
+_WIDTH = 8
 _FEW_FILES = 3000  # with more files, an extra checkout takes longer than it saves
 
 
@@ -117,6 +118,8 @@ class RepositoryOpener:
         guard = self._checkout_guard(checkout, folder)
         context = CloneContext(folder, git, repository, prepare, remote, guard)
         made.append(context)
+        here = sum(planned.home.top == top for planned in self.plan)
+        context.hands_on = here > agents_at_once(settings)
         context.checkouts = context.pool(_trees_for(settings, len(context.paths)))
         context.signer = signer_of(repository, settings.environ, settings.ship.sign)
         if settings.ship.hooks == "run":
@@ -168,6 +171,11 @@ def _remove(folder: Path, made: Sequence[CloneContext], environ: Mapping[str, st
         remove_after_the_run(folder, environ)
     else:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def agents_at_once(settings: Settings) -> int:
+    """The number of items that may be at work at once."""
+    return settings.limits.max_workers or _WIDTH
 
 
 def parallel_tests(settings: Settings) -> int:

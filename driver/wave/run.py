@@ -21,9 +21,9 @@ from driver.wave.item_run import abandoned, run_item
 from driver.wave.opening import opened
 from driver.wave.planning import WaveRequest, wave_id_of
 from driver.wave.report import WaveReport
+from driver.wave.repositories import agents_at_once
 from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
 
-DEFAULT_WIDTH = 8
 HALT_LOOK_S = 0.1
 
 
@@ -56,7 +56,7 @@ def _run_items(wave: Wave, states: Mapping[str, ResumeState]) -> list[ItemOutcom
     return run_all(
         wave.items,
         lambda item: run_item(item, states[item.slug]),
-        width=wave.settings.limits.max_workers or DEFAULT_WIDTH,
+        width=agents_at_once(wave.settings),
         shutdown=ShutdownPolicy(
             is_stopped=lambda: wave.gates.stop.is_set,
             force=wave.gates.stop.force,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -25,7 +25,7 @@ from driver.filesystem.tree import (
 )
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import borrow_objects, replace_in_refs
-from driver.preparation.kept_copies import KeptCopies
+from driver.preparation.kept_copies import KeptCopies, KeptCopy
 from driver.preparation.removal import Removal
 from driver.preparation.setup_reads import SetupKey, SetupReads
 from driver.preparation.stat_listing import StatListing
@@ -57,6 +57,7 @@ class CloneContext(GitContext):
     ) -> None:
         super().__init__(git, repository, remote)
         self.folder = folder
+        self.hands_on = False  # copies of an agent's clone to the next one
         self.checkout_guard = checkout_guard
         self._prepare = prepare
         self._own_git = OwnGit(git, repository)
@@ -106,9 +107,11 @@ class CloneContext(GitContext):
     ) -> CloneWorkspace:
         name = safe_slug(slug)  # an item may be called ../../home, and its folder is removed later
         top, index = self.folder / "items" / name, self.folder / "indexes" / name
-        environment = self._furnish(top, index, self.base_tree, self.paths)
+        lay = self._copies.lay_for_agent if self.hands_on else self._copies.copy_to
+        environment, kept = self._furnish(top, index, self.base_tree, self.paths, lay)
         exclude(top)
         made = CloneWorkspace(self, top, index, work_dir, owned)
+        made.kept = kept
         made.environment, made.beside = environment, self.private(top)
         if self._starts_dirty:
             # Before the start tree is collected, which takes longer than a tick of the clock.
@@ -218,9 +221,7 @@ class CloneContext(GitContext):
 
     def _without_setup(self, number: int, tree: str) -> TreeCheckout:
         path, index = self._new_place(number)
-        self._furnish(path, index, tree, (), copies=False)
-        with all_or_nothing(path), self._writing:
-            kept = self._copies.lay(path) if self._prepare.copy else None
+        _, kept = self._furnish(path, index, tree, (), self._copies.lay)
         listing = self._listing(path, (".git", *self._copies.names))
         seen = listing.look()
         # Its `.git` is as `show_as_staged` makes one, and nothing has run here yet.
@@ -246,7 +247,7 @@ class CloneContext(GitContext):
         changes = self._changed_from_base(tree)
         paths = self.paths.union(c.path for c in changes) - {c.path for c in changes if c.deleted}
         folders = self.folders | {str(up) for c in changes for up in PurePosixPath(c.path).parents}
-        environment = self._furnish(path, index, tree, paths)
+        environment, _ = self._furnish(path, index, tree, paths, self._copies.copy_to)
         for folder in folders:
             # Compiled from the tree's files. If size and second equal those of the next tree,
             # Python would run this tree's code instead.
@@ -292,11 +293,10 @@ class CloneContext(GitContext):
         index: Path,
         tree: str,
         tracked: Iterable[str],
-        *,
-        copies: bool = True,
-    ) -> dict[str, str]:
-        """Write `tree`, the copied paths and a `.git` to `path`, and run the set-up there. Returns
-        the variables for programs in this folder."""
+        lay: Callable[[Path], KeptCopy | None],
+    ) -> tuple[dict[str, str], KeptCopy | None]:
+        """Write `tree`, the copied paths with `lay`, and a `.git` to `path`, and run the set-up
+        there. Returns the variables for programs in this folder, and what `lay` returned."""
         with all_or_nothing(path):
             with self._writing:
                 remove_tree(path)
@@ -305,9 +305,8 @@ class CloneContext(GitContext):
                 if tree != self.base_tree:
                     borrow_objects(path / ".git", self.repository, self.git.path / "objects")
                 # Also in turns: many at once would make the disk slow for all.
-                if copies:
-                    self._copies.copy_to(path)
-            return self._run_setup(path, index, tracked) if self._prepare.setup else {}
+                kept = lay(path) if self._prepare.copy else None
+            return self._run_setup(path, index, tracked) if self._prepare.setup else {}, kept
 
     def _run_setup(self, path: Path, index: Path, tracked: Iterable[str]) -> dict[str, str]:
         environment = dict[str, str]()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.waves import Scene, Step, built, item, writes
+from tests.support.waves import Agent, Scene, Step, built, item, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
 LIBRARY = "node_modules/lib/index.js"
@@ -93,3 +93,33 @@ def test_a_link_above_a_copied_folder_leads_no_one_into_yours(tmp_path: Path, se
     report, _ = scene.play({"a": [links] * 2, "b": [done] * 2}, tasks)
     assert library.read_text() == "good"
     assert report["shipped"] == ["b"]
+
+
+def test_the_next_agent_reads_nothing_that_an_earlier_one_wrote(tmp_path: Path) -> None:
+    scene = scene_with(tmp_path, ONE_CHECKOUT + "max_workers = 1\n")
+    found: dict[str, str] = {}
+    inodes: dict[str, int] = {}
+
+    def step(name: str) -> Step:
+        def work(agent: Agent) -> None:
+            found[name] = (agent.folder / LIBRARY).read_text()
+            inodes[name] = (agent.folder / LIBRARY).with_name("1.js").stat().st_ino
+            (agent.folder / LIBRARY).write_text(f"evil of {name}")
+            (agent.folder / "node_modules" / name).write_text("evil")
+            found[f"names for {name}"] = " ".join(
+                sorted(path.name for path in (agent.folder / "node_modules").iterdir())
+            )
+            agent.write({f"{name}.txt": "done\n"})
+
+        return work
+
+    names = ["a", "b", "c"]
+    tasks = [
+        item(one, f"{one}.txt", f"test -e {one}.txt", requireAdversarialReview=False)
+        for one in names
+    ]
+    report, _ = scene.play({one: step(one) for one in names}, tasks)
+    assert report["shipped"] == names, report
+    assert {found[one] for one in names} == {"good"}
+    assert all(found[f"names for {one}"] == f"{one} lib" for one in names)
+    assert len({*inodes.values()}) == 1  # the copy was handed on

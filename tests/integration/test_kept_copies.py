@@ -147,3 +147,42 @@ def test_nothing_behind_a_link_to_the_folder_above_is_touched(tmp_path: Path) ->
     with pytest.raises(OSError, match="link"):
         copies.lay(tmp_path / "2")
     assert frozen(tmp_path / "user") == users
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_the_next_agent_finds_the_copy_of_the_last_one_as_it_was_laid(
+    copies: KeptCopies, tmp_path: Path, what: str
+) -> None:
+    first, users = copies.lay_for_agent(tmp_path / "1"), frozen(tmp_path / "user")
+    as_laid = frozen(tmp_path / "1")
+    inode = (tmp_path / "1/deps/p9/lib/9.js").stat().st_ino
+    CHANGES[what](tmp_path / "1" / "deps")
+    first.put_aside()
+    assert not (tmp_path / "1" / "deps").exists()
+    copies.lay_for_agent(tmp_path / "2")
+    assert frozen(tmp_path / "2") == as_laid
+    assert frozen(tmp_path / "user") == users
+    moved = (tmp_path / "2/deps/p9/lib/9.js").stat().st_ino == inode
+    assert moved is (what != "everything")
+
+
+def test_what_an_agent_could_write_never_moves_to_a_test(
+    copies: KeptCopies, tmp_path: Path
+) -> None:
+    agents = copies.lay_for_agent(tmp_path / "1")
+    inodes = {path.stat().st_ino for path in (tmp_path / "1").rglob("*.js")}
+    agents.put_aside()
+    copies.lay(tmp_path / "2")
+    assert inodes.isdisjoint(path.stat().st_ino for path in (tmp_path / "2").rglob("*.js"))
+
+
+def test_nothing_behind_a_link_in_place_of_a_clone_is_moved(
+    copies: KeptCopies, tmp_path: Path
+) -> None:
+    first, users = copies.lay_for_agent(tmp_path / "1"), frozen(tmp_path / "user")
+    (tmp_path / "1").rename(tmp_path / "elsewhere")
+    (tmp_path / "1").symlink_to(tmp_path / "user")
+    first.put_aside()
+    assert frozen(tmp_path / "user") == users
+    copies.lay_for_agent(tmp_path / "2")
+    assert frozen(tmp_path / "2") == frozen(tmp_path / "elsewhere")

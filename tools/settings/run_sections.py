@@ -50,7 +50,7 @@ class ShipSettings:
 class LimitsSettings:
     """Limits of a run. None means no limit."""
 
-    max_workers: int | None = setting(kinds.COUNT)  # None means DEFAULT_WIDTH of driver.wave.run
+    max_workers: int | None = setting(kinds.COUNT)  # None means 8, see `agents_at_once`
     """the maximum number of agents that work at the same time; 8 if the key is not set"""
     max_parallel_tests: int | None = setting(kinds.COUNT)
     """the maximum number of test commands that run at the same time, in all repositories of a wave
