@@ -54,6 +54,12 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "show items, waves, who works where, and the budget",
         ("status", "status --watch", "status --json"),
     ),
+    "logs": (
+        "driver.cli.logs",
+        LOOKING,
+        "show what a wave did and what its items printed",
+        ("logs", "logs -f", "logs T-1 --lines 20"),
+    ),
     "halt": (
         "tools.halt",
         MENDING,

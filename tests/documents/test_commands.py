@@ -107,6 +107,7 @@ RUN: dict[str, tuple[Try, ...]] = {
     "tidegate recover restore WAVE/ITEM --patch FILE": (
         Try(f"tidegate recover restore {KEPT} --patch beside/cart.patch"),
     ),
+    "tidegate logs ITEM": (Try("tidegate logs cart"), Try("tidegate logs -f --lines 5")),
     "tidegate gc --dry-run": (Try("tidegate gc --dry-run"),),
     "tidegate gc [--older-than DAYS]": (Try("tidegate gc"), Try("tidegate gc --older-than 3")),
     "tidegate verify-state [--repo DIR]": (Try("tidegate verify-state --repo ."),),

@@ -1,0 +1,125 @@
+"""Tells the events of a wave in words, and reads the outputs of its items. For `tidegate logs`."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from driver.terminal.safe_text import counted, describe_verdict, log_line
+from state_store.database import events as names
+
+Event = Mapping[str, Any]
+_ENDINGS = (".out", ".err", "prompt.txt")
+_INNER = {"imports"}  # folders of Tidegate's own questions
+_MOST_BYTES = 4_000_000  # of the end of a file
+
+
+def event_line(event: Event) -> str:
+    """One line for an event: its time, its item and what happened; "" for others than a wave's."""
+    payload = event["payload"]
+    words = _WORDS.get(event["type"])
+    if words is None or not isinstance(payload, Mapping):
+        return ""
+    slug = payload.get("slug") or payload.get("item") or ""
+    at = time.strftime("%H:%M:%S", time.localtime(event["ts"]))
+    return log_line(" ".join(filter(None, (at, f"{slug}:" if slug else "", words(payload)))))
+
+
+def _count(items: object) -> str:
+    return counted(len(items) if isinstance(items, list) else 0, "item")
+
+
+def _phase(receipt: Mapping[str, Any]) -> str:
+    took = receipt.get("durationMs")
+    seconds = f" after {took / 1000:.1f} s" if isinstance(took, int | float) else ""
+    return f"phase {receipt.get('phase')}: {receipt.get('status')}{seconds}"
+
+
+def _bill(payload: Mapping[str, Any]) -> str:
+    tokens, cost = payload.get("tokens"), payload.get("cost_usd")
+    used = f"{tokens:,} tokens" if isinstance(tokens, int) else "unknown tokens"
+    usd = f", {cost:.2f} USD" if isinstance(cost, int | float) else ""
+    return f"{payload.get('phase') or 'agent'} used {used}{usd}"
+
+
+def _with(text: str, why: object) -> str:
+    return f"{text}: {why}" if why else text
+
+
+Told = Callable[[Mapping[str, Any]], str]
+# The words for each event; one that is not here says nothing that another does not say.
+_WORDS: Mapping[str, Told] = {
+    names.WAVE_STARTED: lambda it: f"wave {it.get('wave_id')} begins: {_count(it.get('items'))}",
+    names.WAVE_FINISHED: lambda it: _with("wave ended", it.get("abort_reason")),
+    names.ATTEMPT_STARTED: lambda it: (
+        f"{it.get('phase') or 'build'} started (attempt {it.get('number')})"
+    ),
+    names.ATTEMPT_JUDGED: lambda it: describe_verdict(str(it.get("verdict")), it.get("reason")),
+    names.ITEM_SETTLED: lambda it: describe_verdict(str(it.get("verdict")), it.get("reason")),
+    names.PHASE_ENTERED: lambda it: _with(str(it.get("phase") or "goes on"), it.get("why")),
+    names.PHASE_FINISHED: _phase,
+    names.REVIEW_STARTED: lambda it: f"review started (round {it.get('round')})",
+    names.REVIEW_JUDGED: lambda it: f"review: {it.get('verdict') or 'ended'}",
+    names.ITEM_SHIPPING: lambda it: f"ships to {it.get('branch')} as {str(it.get('commit'))[:12]}",
+    names.ITEM_SHIPPED: lambda it: f"shipped as {str(it.get('commit'))[:12]}",
+    names.PULL_REQUEST: lambda it: f"pull request: {it.get('url') or it.get('error') or 'none'}",
+    names.AGENT_BILLED: _bill,
+}
+
+
+def output_files(folder: Path) -> list[Path]:
+    """The outputs of an item in the order of their last writing: of agents, tests and hooks."""
+    found = [
+        Path(at, name)
+        for at, _, files in os.walk(folder)
+        for name in files
+        if name.endswith(_ENDINGS) and Path(at).name not in _INNER
+    ]
+    return sorted(found, key=lambda path: (_written(path), str(path)))
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+class FileTail:
+    """The lines of a file from its end on. A link or a special file has none."""
+
+    def __init__(self, path: Path, lines: int | None) -> None:
+        self._path, self._lines = path, lines
+        self._at, self._part = -1, b""
+
+    def more(self, *, last: bool = True) -> Iterator[str]:
+        """Yields the new lines, safe to print. An unfinished line waits, unless it is the `last`
+        look."""
+        data = self._part + self._read()
+        whole, _, self._part = (data, b"", b"") if last else data.rpartition(b"\n")
+        lines = whole.decode("utf-8", "replace").splitlines()
+        if self._lines is not None and len(lines) > self._lines:
+            yield f"[... {len(lines) - self._lines} lines before; --lines 0 shows all ...]"
+            lines = lines[-self._lines :]
+        self._lines = None  # only the first look leaves lines out
+        yield from map(log_line, lines)
+
+    def _read(self) -> bytes:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        except OSError:
+            return b""
+        with open(descriptor, "rb") as stream:  # noqa: PTH123 - opened above, without links
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                return b""
+            if self._at < 0:
+                self._at = max(0, found.st_size - _MOST_BYTES)
+            stream.seek(self._at)
+            data = stream.read()
+        self._at += len(data)
+        return data

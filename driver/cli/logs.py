@@ -1,0 +1,186 @@
+"""The word `logs`: what a wave did, and what the agents and tests of an item printed."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from driver.cli.log_lines import FileTail
+    from state_store.database.store import EventStore
+
+LINES = 100
+LOOK_EVERY_S = 0.3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program. Returns exit code 2 if there is no such wave or item."""
+    from driver.cli.flags import Parser
+    from tools.program import program
+
+    parser = Parser(prog="logs.py", description="Show what a wave and its items printed.")
+    add = parser.add_argument
+    add("item", metavar="ITEM", nargs="?", help="also the outputs of this item, by slug or id")
+    add("-f", "--follow", action="store_true", help="go on until the wave ends, or Ctrl-C")
+    add("--wave", metavar="ID", help="this wave, or the only one that begins so (default: newest)")
+    add("--lines", metavar="N", type=int, default=LINES, help="of each output; 0: all (100)")
+    parser.add_shared("--state-dir")
+    return program(parser, _run, argv)
+
+
+def _run(asked: argparse.Namespace) -> int:
+    from state_store.database.store import EventStore
+    from state_store.documents.errors import InputError
+    from state_store.write_api import STATE_DB_FILENAME
+    from tools.program import show
+    from tools.settings.load import resolve_state_dir
+
+    if asked.follow and asked.json:
+        raise InputError("--follow is for people: leave it or --json out")
+    if asked.lines < 0:
+        raise InputError("--lines is 0 or more")
+    state_dir = resolve_state_dir(asked.state_dir)
+    if not (state_dir / STATE_DB_FILENAME).exists():
+        raise InputError(f"no run has begun in {state_dir}; name its folder with --state-dir")
+    with EventStore(state_dir / STATE_DB_FILENAME) as store:
+        log = Log(store, _wave(state_dir, asked.wave), asked.item, asked.lines or None)
+        if asked.follow:
+            return follow(log)
+        lines = list(log.more(last=True))
+        show({"wave_id": log.wave_id, "item": log.slug, "lines": lines}, lines, as_json=asked.json)
+    return 0
+
+
+def follow(log: Log, wait: Callable[[], object] | None = None) -> int:
+    """Prints what comes until the wave ends. Returns 0, also after Ctrl-C."""
+    import time
+
+    wait = wait or (lambda: time.sleep(LOOK_EVERY_S))
+    try:
+        while True:
+            is_over = log.is_over()
+            for line in log.more(last=is_over):
+                print(line)
+            sys.stdout.flush()
+            if is_over:
+                return 0
+            wait()
+    except KeyboardInterrupt:
+        return 0
+
+
+class Log:
+    """The lines of a wave, or of an item of it with its outputs. `more` continues them."""
+
+    def __init__(
+        self, store: EventStore, wave_id: str, item: str | None, lines: int | None
+    ) -> None:
+        self.wave_id = wave_id
+        self.slug = _slug(store, wave_id, item) if item else None
+        self._store, self._lines = store, lines
+        self._at = _before(store, wave_id)
+        self._tails: dict[Path, FileTail] = {}
+        self._shown: Path | None = None
+
+    def more(self, *, last: bool) -> Iterator[str]:
+        """Yields the lines since the last look; `last` also yields unfinished lines."""
+        from driver.cli.log_lines import event_line
+        from state_store.database.events import AGENT_TRACES, wave_stream
+
+        stream = wave_stream(self.wave_id)
+        end = self._store.head(stream)[0]
+        for event in self._store.scan_several((stream, AGENT_TRACES), self._at):
+            self._at = event["id"]
+            if self._is_asked_for(event) and (line := event_line(event)):
+                yield line
+            if last and event["stream"] == stream and event["version"] == end:
+                break  # the store may hold years of later events
+        if self.slug is not None:
+            yield from self._outputs(last=last)
+
+    def is_over(self) -> bool:
+        """True if the wave has ended, or the run is gone."""
+        from driver.run_state.run_registry import waves_alive
+
+        return self.wave_id not in waves_alive(self._store.path.parent)
+
+    def _is_asked_for(self, event: Mapping[str, Any]) -> bool:
+        payload = event["payload"]
+        if not isinstance(payload, dict):
+            return False
+        if payload.get("wave", self.wave_id) != self.wave_id:
+            return False  # a dispatch of another wave
+        slug = payload.get("slug") or payload.get("item")
+        return self.slug is None or not isinstance(slug, str) or slug == self.slug
+
+    def _outputs(self, *, last: bool) -> Iterator[str]:
+        from driver.cli.log_lines import FileTail, output_files
+        from driver.terminal.color import CYAN, paint
+        from driver.terminal.safe_text import log_line
+        from state_store.documents.journal import safe_slug
+
+        runs = self._store.path.parent / "runs" / safe_slug(self.wave_id)
+        folder = runs / safe_slug(str(self.slug))
+        for path in output_files(folder):
+            tail = self._tails.setdefault(path, FileTail(path, self._lines))
+            for line in tail.more(last=last):
+                if self._shown != path:
+                    self._shown = path
+                    name = path.relative_to(folder).as_posix()
+                    yield paint(log_line(f"== {name} =="), CYAN)
+                yield line
+
+
+def _wave(state_dir: Path, asked: str | None) -> str:
+    """The wave with this id, or the only one that begins so; else the newest one."""
+    from state_store.database.events import WAVE_PREFIX
+    from state_store.database.store import EventStore
+    from state_store.documents.errors import InputError
+    from state_store.views.glance import Glance
+    from state_store.write_api import STATE_DB_FILENAME
+
+    path = state_dir / STATE_DB_FILENAME
+    if asked is None:
+        with Glance(str(path)) as glance:
+            newest = glance.newest_waves(1)
+        if not newest:
+            raise InputError(f"there is no wave in {state_dir} yet")
+        return newest[0]
+    with EventStore(path) as store:
+        known = [one[len(WAVE_PREFIX) :] for one in store.heads() if one.startswith(WAVE_PREFIX)]
+    found = [wave for wave in known if wave == asked] or [
+        wave for wave in known if asked and wave.startswith(asked)
+    ]
+    if len(found) != 1:
+        why = "several waves begin with" if found else "there is no wave"
+        raise InputError(f"{why} {asked}; tidegate state waves lists them")
+    return found[0]
+
+
+def _slug(store: EventStore, wave_id: str, item: str) -> str:
+    """The slug of an item of the wave, given by slug or by id. Raises InputError."""
+    from driver.cli.flags import guess
+    from state_store.documents.errors import InputError
+    from state_store.views.wave_progress import read_progress
+
+    slugs = list(read_progress(store, wave_id).items)
+    ids = {str(one.get("id")): str(one.get("slug")) for one in store.items()}
+    named = item if item in slugs else ids.get(item, "")
+    if named not in slugs:
+        known = ", ".join(slugs) or "none"
+        near = guess(item, [*slugs, *(name for name, slug in ids.items() if slug in slugs)])
+        raise InputError(f"wave {wave_id} has no item {item!r}{near}; it has {known}")
+    return named
+
+
+def _before(store: EventStore, wave_id: str) -> int:
+    """The id of the last event before the wave."""
+    from state_store.database.events import wave_stream
+
+    first = next(store.scan(wave_stream(wave_id)), None)
+    return first["id"] - 1 if first is not None else 0
