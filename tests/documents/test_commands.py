@@ -37,15 +37,18 @@ RUN: dict[str, tuple[Try, ...]] = {
         Try("python driver/wave_scheduler.py --execute --demo beside/demo"),
     ),
     "tidegate doctor": (Try("tidegate doctor"),),
-    "python tools/doctor.py": (Try("python tools/doctor.py"),),
-    "python driver/wave_scheduler.py": (Try("python driver/wave_scheduler.py"),),
-    "python driver/wave_scheduler.py --execute": (
-        Try("python driver/wave_scheduler.py --execute"),
-    ),
-    "tidegate run": (Try("tidegate run"),),
     "tidegate run --execute": (Try("tidegate run --execute"),),
-    "python driver/wave_loop.py --manifest FILE --git": (
-        Try("python driver/wave_loop.py --manifest beside/wave.json --git", (1,)),
+    "tidegate wave --manifest FILE --git": (
+        Try("tidegate wave --manifest beside/wave.json --git", (1,)),
+    ),
+    "tidegate plan": (Try("tidegate plan"), Try("tidegate plan --json")),
+    "tidegate init": (Try("tidegate init"),),
+    "tidegate add 'Round prices to cents' --owns shop/price.py --test 'python3 -m unittest -q "
+    "tests.test_price'": (
+        Try(
+            "tidegate add 'Round prices to cents' --owns shop/price.py --test 'python3 -m unittest"
+            " -q tests.test_price' --status proposed"
+        ),
     ),
     "tidegate init --workflow github": (Try("tidegate init --workflow github"),),
     "tidegate init --workflow gitlab": (Try("tidegate init --workflow gitlab"),),
@@ -177,15 +180,18 @@ RUN: dict[str, tuple[Try, ...]] = {
         Try("tools/wave_resume.py --journal beside/journal --workdir . --json"),
     ),
 }
+INSTALLED = "tests/unit/test_installed.py"
 ITSELF = "runs tests, which are run already"
 MACHINE = "changes the machine"
 PATTERN = "the beginning of a command"
 SET_UP = "sets a machine up, with the network"
 PAID = "needs a paid agent or its key"
 LEFT: dict[str, Left] = {
+    "uv tool install git+ADDRESS": Left(SET_UP, INSTALLED),
+    "pipx install git+ADDRESS": Left(SET_UP, INSTALLED),
+    "tidegate init --workflow": Left(PATTERN),
     "python -m pip install pytest && python -m pytest": Left(ITSELF),
     "python3 -m venv .venv && . .venv/bin/activate": Left(SET_UP),
-    "python -m pip install /path/to/tidegate": Left(SET_UP, "tests/unit/test_installed.py"),
     "git clone <this repository> && cd tidegate": Left(SET_UP),
     "python -m pip install pytest": Left(SET_UP),
     "python -m pip install ruff==0.17.6 mypy==2.4.1": Left(SET_UP),
@@ -211,7 +217,6 @@ LEFT: dict[str, Left] = {
     "tidegate completion bash > ~/.local/share/bash-completion/completions/tidegate": (
         Left("the same without `>` is run")
     ),
-    "tidegate init --workflow": Left(PATTERN),
     "tidegate state sync --prefer": Left(PATTERN),
     "tidegate ledger append ...": Left(PATTERN, "tests/integration/test_fleet_ledger.py"),
     "tools/reconcile.py --merge OTHER.db": Left(
