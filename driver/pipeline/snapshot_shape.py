@@ -12,7 +12,7 @@ from driver.git.command import redacted
 from driver.pipeline.definition import digest_of
 
 VERSION = 1
-_LEFT_OUT = ("environ", "files")
+_LEFT_OUT = ("environ", "files", "notify")  # an address of `notify` may be a secret
 
 
 def canonical(value: Any) -> Any:

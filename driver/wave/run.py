@@ -44,9 +44,17 @@ def run(request: WaveRequest) -> WaveReport:
             report = conclude(wave, outcomes, shipments, resumed=request.resume)
             report = with_requests(report, wave, propose(wave, outcomes, shipments))
             wave.recorder.ended(report.abort_reason)
+            _notify(wave)
             return report
     except TidegateError as error:
         return aborted(wave_id, error)
+
+
+def _notify(wave: Wave) -> None:
+    if wave.settings.notify.command or wave.settings.notify.webhook:
+        from driver.notices.send import notify  # noqa: PLC0415 - only where it is wanted
+
+        notify(wave)
 
 
 def _run_items(wave: Wave, states: Mapping[str, ResumeState]) -> list[ItemOutcome]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -63,6 +64,11 @@ def _text_like(pattern: str) -> Callable[[Any], str]:
         return str(raw)
 
     return accept
+
+
+def _json_object(raw: Any) -> str:
+    _require(isinstance(raw, str) and isinstance(json.loads(raw), dict))
+    return str(raw)
 
 
 def _switch(raw: Any) -> bool:
@@ -258,6 +264,17 @@ ADDRESS = Kind(
     str,
     private=True,
     shape=_string("http or https address", "^https?://"),
+)
+_WEBHOOK = r"https://[^/]|http://(localhost|127(\.\d+){3}|\[::1\])(:\d+)?(/|$)"
+WEBHOOK = Kind(
+    "an https address, or an http address of this machine",
+    _text_like(_WEBHOOK),
+    str,
+    private=True,
+    shape=_string("https address", f"^({_WEBHOOK})"),
+)
+JSON_OBJECT = Kind(
+    "the text of a JSON object", _json_object, str, shape=_string("JSON object", r"^\s*\{")
 )
 ARGV = Kind(
     "a list of arguments, the program first",

@@ -28,6 +28,7 @@ from tools.settings.schema import (
     BackendSettings,
     CheckpointSettings,
     LimitsSettings,
+    NotifySettings,
     PipelineSettings,
     ReviewSettings,
     ShipSettings,
@@ -54,6 +55,7 @@ class Settings:
     limits: LimitsSettings
     checkpoint: CheckpointSettings
     audit: AuditSettings
+    notify: NotifySettings
     state_dir: Path
     environ: Mapping[str, str] = field(repr=False)
     files: tuple[Path, ...] = ()

@@ -1,4 +1,4 @@
-"""The settings of a run around its items: ship, limits, checkpoint, audit.
+"""The settings of a run around its items: ship, limits, checkpoint, audit, notices.
 
 The text below a field is its meaning; docs/configuration.md and the schema of the config are made
 from it.
@@ -118,3 +118,21 @@ class AuditSettings:
 
     propose: bool = setting(kinds.SWITCH, False)
     """whether each finding of the audit is added to the tracker as a `proposed` item"""
+
+
+@dataclass(frozen=True, slots=True)
+class NotifySettings:
+    """The notices at the end of a wave, also of a halted or parked one."""
+
+    command: tuple[str, ...] = setting(kinds.ARGV, ())
+    """a program that gets the notice as JSON on stdin; [] runs none"""
+    env: tuple[str, ...] = setting(kinds.VARIABLES, ())
+    """your variables that this program may see, besides PATH, HOME, language and the like"""
+    webhook: str | None = setting(kinds.WEBHOOK)
+    """an address that gets a POST with the notice as JSON: https, or http for this machine. It
+    often is a secret: set it in the environment or in your own file"""
+    template: str = setting(kinds.JSON_OBJECT, '{"text": "{text}"}')
+    """the JSON of this POST; in its texts `{text}` and other names in braces are replaced
+    ([operations.md](operations.md#notices))"""
+    timeout_s: float = setting(kinds.SECONDS, 10.0)
+    """how long the program or the POST may take; after a signal at most 2 s"""

@@ -17,6 +17,7 @@ from tools.settings.run_sections import (
     AuditSettings,
     CheckpointSettings,
     LimitsSettings,
+    NotifySettings,
     ShipSettings,
 )
 from tools.settings.work_sections import (
@@ -39,6 +40,7 @@ __all__ = [
     "BackendSettings",
     "CheckpointSettings",
     "LimitsSettings",
+    "NotifySettings",
     "PipelineSettings",
     "ReviewSettings",
     "ShipSettings",
@@ -58,6 +60,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "limits": LimitsSettings,
     "checkpoint": CheckpointSettings,
     "audit": AuditSettings,
+    "notify": NotifySettings,
 }
 STATE_DIR = "state_dir"
 PRICES = "prices"
