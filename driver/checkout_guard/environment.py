@@ -18,7 +18,7 @@ from pathlib import Path
 from driver.checkout_guard.fingerprint import AROUND, SETTING
 from driver.checkout_guard.home_settings import settings_of_builds, settings_of_checkers
 from driver.checkout_guard.installed import PACKAGES
-from driver.filesystem.tree import signature_at, signature_of
+from driver.filesystem.tree import Signature, signature_at
 from driver.policy.protected_paths import configuration
 
 _GIT_FILES = (
@@ -30,6 +30,7 @@ _DECIDING = (
     *("configuration of a test runner", "configuration of a build", "configuration of a checker"),
     "run by Python",
 )
+_FOLDER: Signature = (stat.S_IFDIR,)
 _FOR_LOOKING_UP = "node_modules"
 # Read in the home only, so they are watched as settings of the home.
 _NOT_LOOKED_UP = frozenset((".flake8", ".mypy.ini", ".pylintrc", ".coveragerc"))
@@ -93,16 +94,17 @@ class EnvironmentFingerprint:
         yield from (f"{python}/{name}" for python in pythons for name in PACKAGES)
 
     def _modules(self, folder: str) -> Iterator[tuple[str, object]]:
-        """The stat data of everything in a folder of packages, read in one go: there may be
-        thousands. Compiled files do not count, because Python writes them at any time."""
+        """The names in a folder of packages, and the stat data of single files, read in one go:
+        there may be thousands. Compiled files do not count, because Python writes them at any
+        time."""
         names = self._names
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name == "__pycache__":
                     continue
-                signature = None
-                with contextlib.suppress(OSError):  # it was just removed
-                    signature = signature_of(entry.stat(follow_symlinks=False))
+                signature: Signature | None = _FOLDER
+                if not entry.is_dir(follow_symlinks=False):
+                    signature = signature_at(entry.path)
                 path = entry.path
                 yield names.get(path) or names.setdefault(path, f"{AROUND}{path}"), signature
 
