@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import StringIO
@@ -51,6 +51,23 @@ class Job:
 
 
 @dataclass(frozen=True)
+class UnittestJob(Job):
+    """An item whose test is a module of unittest, so that it gets a canary test."""
+
+    @property
+    def test(self) -> list[str]:
+        return [sys.executable, "-m", "unittest", f"tests.test_{self.slug}"]
+
+    @property
+    def text(self) -> str:
+        return (
+            f"import unittest\nfrom pkg.{self.slug} import VALUE\n\n\n"
+            "class TestValue(unittest.TestCase):\n"
+            "    def test_value(self):\n        self.assertEqual(VALUE, 1)\n"
+        )
+
+
+@dataclass(frozen=True)
 class Arena:
     """A repository with a remote, and how long its agents sleep."""
 
@@ -71,13 +88,18 @@ def jobs(count: int, *, failing: int = 0) -> list[Job]:
     return [Job(f"m{n:03}" + ("-fails" if n < failing else "")) for n in range(count)]
 
 
-def an_arena(folder: Path, sleep_s: float) -> Arena:
+def an_arena(folder: Path, sleep_s: float, tests: Sequence[UnittestJob] = ()) -> Arena:
     """A package of FILES modules, committed and pushed to a bare repository beside it."""
     arena = Arena(folder, sleep_s)
     (arena.repo / "pkg").mkdir(parents=True)
     (folder / "agent.sh").write_text(AGENT)
     for name in ("__init__", *(f"old{n:03}" for n in range(FILES))):
         (arena.repo / "pkg" / f"{name}.py").write_text("".join(f"N{n} = {n}\n" for n in range(40)))
+    for job in tests:
+        (arena.repo / "tests").mkdir(exist_ok=True)
+        (arena.repo / "tests" / "__init__.py").touch()
+        (arena.repo / "tests" / f"test_{job.slug}.py").write_text(job.text)
+        (arena.repo / job.file).write_text("VALUE = 0\n")
     remote = folder / "remote.git"
     for command in (
         ("init", "-q", "-b", "main", "."),
@@ -155,7 +177,7 @@ class Ran:
     report: dict[str, Any]
 
 
-def engine(arena: Arena, work: list[Job], workers: int, place: Path) -> Ran:
+def engine(arena: Arena, work: Sequence[Job], workers: int, place: Path) -> Ran:
     """A whole wave, shipped and pushed, with a state folder."""
     place.mkdir()
     (place / "tidegate.toml").write_text('[review]\nmode = "off"\n[workspace]\nroot = "places"\n')
@@ -179,7 +201,7 @@ def engine(arena: Arena, work: list[Job], workers: int, place: Path) -> Ran:
     return Ran(took, {slug: at for slug, at in ends.items() if at is not None}, result)
 
 
-def _manifest(round_name: str, work: list[Job]) -> dict[str, object]:
+def _manifest(round_name: str, work: Sequence[Job]) -> dict[str, object]:
     # What a round has shipped must not be what the next one is asked for: that would be kept back.
     items = [
         {
