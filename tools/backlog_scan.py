@@ -5,6 +5,14 @@ The caller supplies the engine's rules for overlaps. The scheduler decides which
 
 from __future__ import annotations
 
+if not __package__ and __name__ == "__main__":
+    import sys
+
+    sys.stderr.write(
+        "tools/backlog_scan.py is no program; the program is tools/wave_preflight.py\n"
+    )
+    raise SystemExit(2)
+
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+if not __package__ and __name__ == "__main__":
+    import sys
+
+    sys.stderr.write("tools/program.py is no program; tidegate help lists the programs\n")
+    raise SystemExit(2)
+
 import errno
 import io
 import json

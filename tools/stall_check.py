@@ -165,7 +165,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(asked: argparse.Namespace) -> int:
     from driver.terminal.safe_text import safe_line
+    from state_store.documents.errors import InputError
 
+    if not 0 <= asked.threshold_seconds < float("inf"):
+        raise InputError(
+            f"--threshold-seconds is a number of at least 0, not {asked.threshold_seconds}"
+        )
     root = asked.transcripts_root or get_transcripts_root()
     results = scan_transcripts(root, asked.threshold_seconds, asked.active_from)
     write_recovery_files(results, asked.recovery_dir)

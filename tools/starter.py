@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+if not __package__ and __name__ == "__main__":
+    import sys
+
+    sys.stderr.write("tools/starter.py is no program; the program is tools/init.py\n")
+    raise SystemExit(2)
+
 import json
 from collections.abc import Iterator
 from pathlib import Path

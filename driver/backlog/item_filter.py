@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.backlog.order import name_of
-from driver.backlog.selection import NOT_ASKED_FOR, Skipped
+from driver.backlog.selection import NOT_ASKED_FOR, NOT_OPEN, Skipped
 from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import TODO, is_open
@@ -45,11 +45,10 @@ class ItemFilter:
                 others.append(Skipped(name_of(item), NOT_ASKED_FOR))
         return asked, others
 
-    def check_names(self, items: Sequence[Item]) -> None:
-        """Raise InputError for each name in `only` without an open item. Without this check a
-        typing error would look like an empty backlog."""
-        if not self.only:
-            return
+    def not_open(self, items: Sequence[Item]) -> list[Skipped]:
+        """The items in `only` that are not open, if others are. Raises InputError for each name
+        that no item has, or if no named item is open. Without this check a typing error would look
+        like an empty backlog."""
         states = {name: item.get("status") for item in items for name in names_of(item)}
         states |= {name: TODO for item in items if is_open(item) for name in names_of(item)}
         missing = [name for name in self.only if name not in states]
@@ -57,9 +56,10 @@ class ItemFilter:
         problems = [
             f"--only {name}: the tracker has no item with this slug or id" for name in missing
         ]
-        problems += [f"--only {name}: its status is {states[name]!r}, not 'todo'" for name in over]
-        if problems:
-            raise InputError(problems)
+        details = {name: f"its status is {states[name]!r}, not 'todo'" for name in over}
+        if missing or len(over) == len(self.only):
+            raise InputError([*problems, *(f"--only {name}: {details[name]}" for name in over)])
+        return [Skipped(name, NOT_OPEN, detail=detail) for name, detail in details.items()]
 
 
 def names_of(item: Item) -> set[str]:

@@ -28,6 +28,7 @@ MAX_ITEMS = "max_items"
 LEASED_ELSEWHERE = "leased_elsewhere"
 CONFLICT = "tracker_conflict"
 NOT_ASKED_FOR = "not_asked_for"
+NOT_OPEN = "not_open"  # asked for by name
 WAITS = "waits_for_dependency"
 UNKNOWN_DEPENDENCY = "unknown_dependency"
 WAITS_FOR_ITS_TIME = "waits_for_next_attempt"

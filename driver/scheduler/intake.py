@@ -48,7 +48,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     index = cycle.tracker_index()
     if index.problems:
         raise InputError(index.problems)
-    _check_names(cycle, index)
+    not_open = _not_open(cycle, index)
     queue = index.todo
     pending = cache(partial(_pending_by_slug, cycle))
     held_back = {**_not_yet(cycle, index, pending), **held_back}
@@ -67,7 +67,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     unsafe = [one for one in selection.skipped if one.reason == INVALID_COMMAND]
     broken += [*unsafe, *homeless]
     waiting = (one for one in selection.skipped if one.reason != INVALID_COMMAND)
-    skipped = (*broken, *apart.values(), *waiting, *others)
+    skipped = (*broken, *not_open, *apart.values(), *waiting, *others)
     if broken and not selection.selected and not apart:
         shown = broken[:MAX_PROBLEMS_SHOWN]
         problems = [f"item {item.id or '(no id)'}: {item.detail}" for item in shown]
@@ -77,13 +77,15 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     return replace(selection, skipped=skipped)
 
 
-def _check_names(cycle: Cycle, index: TrackerIndex) -> None:
-    """Search the whole tracker for a name that no open item has, to say which item it is of."""
+def _not_open(cycle: Cycle, index: TrackerIndex) -> list[Skipped]:
+    """The items that were asked for by name and are not open. Searches the whole tracker for a name
+    that no open item has, to say which item it is of."""
     if not cycle.item_filter.only:
-        return
+        return []
     open_names = {name for item in index.todo.items for name in names_of(item)}
-    if not open_names.issuperset(cycle.item_filter.only):
-        cycle.item_filter.check_names(read_tracker_file(cycle.tracker).entries)
+    if open_names.issuperset(cycle.item_filter.only):
+        return []
+    return cycle.item_filter.not_open(read_tracker_file(cycle.tracker).entries)
 
 
 def _not_yet(cycle: Cycle, index: TrackerIndex, pending: Pending) -> dict[str, Skipped]:

@@ -242,3 +242,23 @@ def read(terminal: int) -> bytes:
         return os.read(terminal, 65536)
     except OSError:
         return b""
+
+
+@pytest.mark.parametrize("name", ["backlog_scan", "program", "starter"])
+def test_a_module_that_is_no_program_says_so(name: str, tmp_path: Path) -> None:
+    done = run(ROOT / "tools" / f"{name}.py", cwd=tmp_path)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert f"tools/{name}.py is no program" in done.err
+
+
+@pytest.mark.parametrize("threshold", ["nan", "-1", "inf"])
+def test_a_threshold_is_a_number_of_seconds(threshold: str, tmp_path: Path) -> None:
+    words = ("--transcripts-root", tmp_path, f"--threshold-seconds={threshold}")
+    done = run_here(ROOT / "tools" / "stall_check.py", *words, cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+
+
+def test_no_command_is_exit_1_only_for_two_files_as_in_the_source(tmp_path: Path) -> None:
+    for name in ("fleet_ledger", "heartbeat"):
+        assert run_here(ROOT / "tools" / f"{name}.py", cwd=tmp_path).code == 1
+    assert typed("ledger").code == 2

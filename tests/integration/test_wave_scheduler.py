@@ -256,6 +256,13 @@ def test_a_run_takes_only_what_it_was_asked_for_and_what_waits_for_nothing(
     slip = project.schedule("--dry-run", "--only", "nosuch")
     assert slip.code == 2
     assert "--only nosuch" in slip.err
+    project.track(item("a"), item("b", status="blocked"))
+    beside = project.schedule("--dry-run", "--only", "A", "b")
+    assert (beside.code, beside.report["items_selected"]) == (0, ["A"])
+    assert reasons(beside.report) == {"b": "not_open"}
+    assert "item b is left out: its status is 'blocked', not 'todo'" in beside.err
+    for none in (["b"], ["a", "b", "nosuch"]):
+        assert project.schedule("--dry-run", "--only", *none).code == 2
     project.track(item("a", dependsOn="B"), item("b", dependsOn="A"))
     circle = project.schedule("--dry-run")
     assert circle.code == 2

@@ -38,16 +38,24 @@ def test_all_that_is_asked_for_must_hold(wanted: ItemFilter, taken: str) -> None
 
 
 def test_a_name_that_is_no_item_to_do_is_an_error_that_says_which() -> None:
-    ItemFilter(only=("a", "T-2")).check_names(ITEMS)
+    ItemFilter(only=("a", "T-2")).not_open(ITEMS)
     with pytest.raises(InputError) as caught:
-        ItemFilter(only=("a", "x", "d")).check_names(ITEMS)
+        ItemFilter(only=("a", "x", "d")).not_open(ITEMS)
     assert caught.value.problems == (
         "--only x: the tracker has no item with this slug or id",
         "--only d: its status is 'done', not 'todo'",
     )
 
 
+def test_open_items_run_beside_named_ones_that_are_not_open() -> None:
+    (beside,) = ItemFilter(only=("a", "d")).not_open(ITEMS)
+    assert (beside.id, beside.reason) == ("d", "not_open")
+    assert beside.detail == "its status is 'done', not 'todo'"
+    with pytest.raises(InputError):
+        ItemFilter(only=("d",)).not_open(ITEMS)
+
+
 def test_a_slug_that_was_used_before_is_still_one_to_do() -> None:
     again = {"id": "T-9", "slug": "d", "status": "todo"}
-    ItemFilter(only=("d",)).check_names([again, *ITEMS])
-    ItemFilter(only=("d",)).check_names([*ITEMS, again])
+    assert ItemFilter(only=("d",)).not_open([again, *ITEMS]) == []
+    assert ItemFilter(only=("d",)).not_open([*ITEMS, again]) == []
