@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ TEST = (
     "import unittest\n\nfrom shop import {0}\n\n\nclass Check(unittest.TestCase):\n"
     "    def test_it(self):\n        self.assertEqual({0}.value(), 2)\n"
 )
+DEMO = "python driver/wave_scheduler.py --execute --demo beside/demo"
 AGENT = """
 import os, sys
 sys.stdin.read()
@@ -56,10 +57,17 @@ class Shop:
 
     repo: Checkout
     report: Mapping[str, Any]
+    ran: dict[str, Ran] = field(default_factory=dict)
 
     @property
     def wave(self) -> str:
         return str(self.report["wave_id"])
+
+    def once(self, command: str) -> Ran:
+        """A command that takes long and that several tests look at."""
+        if command not in self.ran:
+            self.ran[command] = self.run(command)
+        return self.ran[command]
 
     def run(self, command: str) -> Ran:
         """A command of Tidegate, as typed in the top folder of the repository."""

@@ -11,11 +11,12 @@ import pytest
 
 from driver.reports.documents import join
 from tests.documents.schemas import FOLDER
-from tests.documents.shop import Shop
+from tests.documents.shop import DEMO, Shop
 from tests.support.json_schema import Problems, checkers
 
 SCHEMA = json.loads((FOLDER / "report.json").read_text("utf-8"))
 problems = checkers()
+WAVE = "tidegate wave --manifest beside/wave.json --git --json"
 
 
 def record_schema() -> dict[str, Any]:
@@ -38,16 +39,16 @@ def test_the_report_of_a_cycle_fits(shop: Shop, problems: Problems) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "tidegate wave --manifest beside/wave.json --git --json",
+        WAVE,
         "tidegate wave --manifest beside/wave.json --dry-run --json",
         "tidegate wave --manifest beside/gone.json --json",
         "tidegate run --json",
         "tidegate run --execute --json",
-        "tidegate run --execute --demo beside/shown --json",
+        DEMO,
     ],
 )
 def test_a_report_fits(shop: Shop, problems: Problems, command: str) -> None:
-    report = shop.run(command).report
+    report = shop.once(command).report
     assert problems(report, SCHEMA) == []
     assert problems({"$schema": "urn:tidegate:schema:report:1", **report}, SCHEMA) == []
 

@@ -126,7 +126,9 @@ class WorkspaceSettings:
     and test checkout gets a copy of its own, which shares disk blocks where the file system can do
     that (btrfs, XFS, APFS); on others a large folder costs time, and a set-up may be sooner.
     Without set-up commands, the copies of test checkouts are made once for each test that runs at
-    the same time: what a test changed or added in its copy is undone before the next test"""
+    the same time: what a test changed or added in its copy is undone before the next test. If more
+    items wait than agents work at once, the copy of an ended agent moves to the next agent in the
+    same way, and never to a test"""
     leftovers: tuple[str, ...] = setting(kinds.PATTERNS, ())
     """new files that programs leave beside the work: they are left out of it and noted, and are no
     offence. A pattern is a name, or a path of names, at any depth; with `/` at its end it is a
