@@ -67,7 +67,7 @@ def kept_beside_run(
         return report
     if not folder.is_dir():
         return report
-    from driver.reports.files import write_reports  # noqa: PLC0415 - loaded when a wave has ended
+    from driver.reports.pages.files import write_reports  # noqa: PLC0415 - loaded when a wave has ended
 
     return dict(write_reports(report, folder, environ, to_stderr().say))
 

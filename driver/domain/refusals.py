@@ -250,3 +250,8 @@ REFUSALS = (
 def remedy_of(reason: str) -> str | None:
     """The remedy of the first reason in the table whose words are in a sentence."""
     return next((one.remedy for one in REFUSALS if one.words in reason), None)
+
+
+def words_of(reason: str) -> str | None:
+    """The words of the first reason in the table that are in a sentence."""
+    return next((one.words for one in REFUSALS if one.words in reason), None)

@@ -75,6 +75,14 @@ def join(report: Json) -> dict[str, Any]:
     return {**report, "items_shipped": shipped, "wave": whole}
 
 
+def with_sizes(report: Json, sizes: Mapping[str, Json]) -> Json:
+    """The whole report with the size of each change."""
+    wave = wave_of(report)
+    records = [{**one, "diff": sizes.get(one["slug"])} for one in wave.get("built") or ()]
+    sized = {**wave, "built": records}
+    return sized if wave is report else {**report, "wave": sized}
+
+
 def wave_of(report: Json) -> Json:
     """The wave's report in the report of a cycle, or the report itself."""
     wave = report.get("wave")

@@ -21,7 +21,7 @@ from state_store.documents.interpreter import interpreter_name
 from state_store.documents.item_status import BLOCKED
 
 Json = Mapping[str, Any]
-PAGE = "report.md"
+PAGE = "report.html"
 _MOST_NAMED = 10
 _RECOVER = Path(__file__).parents[2] / "tools" / "recover.py"
 

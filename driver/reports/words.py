@@ -12,8 +12,8 @@ _MINUTE, _HOUR = 60, 3600
 
 def duration(seconds: float | None) -> str:
     """`5.0 s`, `3m 12s` or `1h 04m`; `-` if nothing ran."""
-    if seconds is None:
-        return NONE
+    if not seconds:
+        return NONE if seconds is None else "0 s"
     if round(seconds, 1) < _MINUTE:
         return f"{seconds:.1f} s"
     whole = round(seconds)

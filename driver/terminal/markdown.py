@@ -14,7 +14,7 @@ from driver.terminal.safe_text import bounded, safe_line, safe_text
 _INDENT = "    "  # a fence that is indented as far ends nothing
 _BROKEN_BAR = "\N{BROKEN BAR}"
 # Text that calls a person, names an issue or a request, or is an address.
-_ACTS = re.compile(r"@(?=\S)|#(?=\w)|!(?=\d)|GH-(?=\d)|:(?=//)|www\.(?=\S)", re.IGNORECASE)
+_ACTS = re.compile(r"@(?=\S)|#(?=[\w\[])|!(?=\d)|GH-(?=\d)|:(?=//)|www\.(?=\S)", re.IGNORECASE)
 _RUN = re.compile("`+")
 _CELL_CHARS = 60
 

@@ -24,19 +24,23 @@ _UNSEEN = re.compile(
 )
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+_NOT_ASCII = re.compile("[^ -~]")
 
 
 def safe_line(text: str) -> str:
     """`text` on one line, with unprintable characters escaped."""
     if text.isprintable() and (text.isascii() or not _UNSEEN.search(text)):
         return text
-    return "".join(c if _is_seen(c) else c.encode("unicode_escape").decode() for c in text)
+    return _NOT_ASCII.sub(_seen, text)
 
 
-def _is_seen(char: str) -> bool:
-    """True for a character that shows itself. Python calls some letters without any ink
+def _seen(match: re.Match[str]) -> str:
+    """A character that shows itself, or its escape. Python calls some letters without any ink
     printable."""
-    return char.isprintable() and not _UNSEEN.match(char)
+    char = match[0]
+    if char.isprintable() and not _UNSEEN.match(char):
+        return char
+    return char.encode("unicode_escape").decode()
 
 
 def safe_text(text: str) -> str:

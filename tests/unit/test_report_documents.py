@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from driver.reports.documents import join, split, whole_record
-from driver.reports.files import write_reports
+from driver.reports.pages.files import write_reports
 from state_store.documents.indented_json import indented
 
 RECEIPT = {

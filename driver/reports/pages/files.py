@@ -11,10 +11,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import driver
 from driver.reports.diffs import Diff, diffs
-from driver.reports.documents import split
-from driver.reports.markdown_page import markdown
+from driver.reports.documents import split, with_sizes
 from driver.reports.overview import overview
+from driver.reports.pages.junit import junit
+from driver.reports.pages.markdown_page import markdown
+from driver.reports.pages.sarif import sarif
+from driver.reports.pages.wave_page import page
+from driver.reports.summary_lines import PAGE
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import replace_unflushed, write_json_atomic
 from state_store.documents.indented_json import indented
@@ -23,6 +28,8 @@ Json = Mapping[str, Any]
 Say = Callable[[str], None]
 DOCUMENT = "report.json"
 MARKDOWN = "report.md"
+JUNIT = "junit.xml"
+SARIF = "report.sarif"
 JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 _MOST_SUMMARY_BYTES = 2**20
 
@@ -47,18 +54,22 @@ def write_reports(report: Json, folder: Path, environ: Mapping[str, str], say: S
         write_json_atomic(folder / DOCUMENT, short)
     except (TidegateError, OSError, ValueError) as error:
         say(f"the report is not in the run folder: {error}")
-    _write_pages(short, folder, environ, say)
+    view = overview(with_sizes(report, sizes))
+    made: dict[str, Callable[[], str]] = {
+        MARKDOWN: lambda: markdown(overview(short)),
+        PAGE: lambda: page(view, folder, changes),
+        JUNIT: lambda: junit(view),
+        SARIF: lambda: f"{indented(sarif(view, driver.__version__))}\n",
+    }
+    for name, make in made.items():
+        try:
+            text = make().encode("utf-8", "replace")
+            replace_unflushed(folder / name, text)
+            if name == MARKDOWN and environ.get(JOB_SUMMARY):
+                _append(Path(environ[JOB_SUMMARY]), text)
+        except Exception as error:  # noqa: BLE001 - a page is no reason to lose the report
+            say(f"{name} was not written: {error!r}")
     return short
-
-
-def _write_pages(short: Json, folder: Path, environ: Mapping[str, str], say: Say) -> None:
-    try:
-        page = markdown(overview(short)).encode("utf-8", "replace")
-        replace_unflushed(folder / MARKDOWN, page)
-        if environ.get(JOB_SUMMARY):
-            _append(Path(environ[JOB_SUMMARY]), page)
-    except Exception as error:  # noqa: BLE001 - a page is no reason to lose the wave's report
-        say(f"{MARKDOWN} was not written: {error!r}")
 
 
 def _json(record: Json) -> bytes:

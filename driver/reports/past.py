@@ -1,0 +1,68 @@
+"""Finds the reports of past waves in the state folder, the newest first. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from driver.reports.documents import wave_of, whole_record
+from state_store.documents.errors import InputError
+from state_store.documents.files import BadFileError, read_json
+
+Json = Mapping[str, Any]
+DOCUMENT = "report.json"
+_SHOWN = 10
+
+
+class Night(NamedTuple):
+    """A wave that ended: its folder, the time of its report in seconds since the epoch, and the
+    short document."""
+
+    folder: Path
+    ended: float
+    report: Json
+
+    @property
+    def wave_id(self) -> str:
+        """The wave's id."""
+        return str(wave_of(self.report).get("wave_id") or self.folder.name)
+
+    def whole(self) -> dict[str, Any]:
+        """The report with all details, also if the state folder was moved."""
+        wave = wave_of(self.report)
+        built = [whole_record(one, self.folder) for one in wave.get("built") or ()]
+        whole = {**wave, "built": built}
+        return whole if wave is self.report else {**self.report, "wave": whole}
+
+
+def nights(state_dir: Path) -> Iterator[Night]:
+    """Yields each wave with a readable report, the newest first."""
+    found = []
+    for path in (state_dir / "runs").glob(f"*/{DOCUMENT}"):
+        if not path.parent.is_symlink():
+            found.append((path.stat().st_mtime, path))
+    for ended, path in sorted(found, reverse=True):
+        try:
+            document = read_json(path)
+        except BadFileError:
+            continue
+        if isinstance(document, dict):
+            yield Night(path.parent, ended, document)
+
+
+def night(state_dir: Path, named: str | None) -> Night:
+    """The wave whose id begins with `named`, else the newest one. Raises InputError if there is
+    none, or if several waves have this prefix."""
+    found = list(nights(state_dir))
+    begins = [one for one in found if one.wave_id.startswith(named or "")]
+    exact = [one for one in begins if one.wave_id == named]
+    if not found:
+        raise InputError(f"no wave of {state_dir} has a report yet: run one first")
+    if not begins:
+        names = ", ".join(one.wave_id for one in found[:_SHOWN])
+        raise InputError(f"no wave {named!r} has a report; available: {names}")
+    if named and not exact and len(begins) > 1:
+        names = ", ".join(one.wave_id for one in begins[:_SHOWN])
+        raise InputError(f"{named!r} may be any of {names}: give more of the wave's id")
+    return (exact or begins)[0]

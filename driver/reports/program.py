@@ -1,0 +1,96 @@
+"""Shows the report of a wave again, writes its page, or compares the last waves.
+
+Only the command line; the reports are in the other modules of this package.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    from driver.cli.flags import Parser
+
+    parser = Parser(prog="report.py", description="Show the report of a wave, or compare waves.")
+    add = parser.add_argument
+    add("wave", metavar="WAVE", nargs="?", help="a wave's id, or its begin (default: the newest)")
+    add("--last", metavar="N", type=_number, help="compare the last N waves")
+    add("--html", metavar="FILE", help="write the page to FILE")
+    parser.add_shared("--repo", "--state-dir", "--config")
+    return parser
+
+
+def _number(text: str) -> int:
+    import argparse
+
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of waves: give 1 or more")
+    return int(text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
+    from tools.program import program
+
+    return program(build_parser(), _run, argv)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from driver.maintenance.reproduce import existing_state, surroundings
+    from driver.reports.past import night
+    from state_store.documents.errors import InputError
+
+    if args.wave and args.last:
+        raise InputError("name one wave, or compare the last N: not both")
+    found = surroundings(args.repo, args.state_dir, args.config)
+    state = existing_state(found)
+    if args.last:
+        return _compare(state, args)
+    from driver.reports.diffs import diffs
+    from driver.reports.overview import overview
+    from driver.reports.pages.wave_page import page
+    from driver.reports.summary_lines import summary_lines, table_and_page
+    from tools.program import show
+
+    one = night(state, args.wave)
+    if args.html:
+        whole = one.whole()
+        changes = diffs(whole, found.settings.environ)
+        return _write(args, page(overview(whole), one.folder, changes))
+    show(one.report, (*table_and_page(one.report), *summary_lines(one.report)), as_json=args.json)
+    return 0
+
+
+def _compare(state: Path, args: argparse.Namespace) -> int:
+    from itertools import islice
+
+    from driver.reports.compare import compare
+    from driver.reports.pages.compare_page import compare_lines, compare_page
+    from driver.reports.past import nights
+    from tools.program import show
+
+    found = compare((one.ended, one.report) for one in islice(nights(state), args.last))
+    if args.html:
+        return _write(args, compare_page(found))
+    show(found.to_json(), compare_lines(found), as_json=args.json)
+    return 0
+
+
+def _write(args: argparse.Namespace, text: str) -> int:
+    from state_store.documents.files import write_text_where_named
+    from tools.program import show
+
+    write_text_where_named(Path(args.html), text)
+    show({"written": args.html}, [f"page written to {args.html}"], as_json=args.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
