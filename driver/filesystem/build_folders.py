@@ -61,6 +61,8 @@ def _cargo_settings(
 def _build_table(cargo: Path) -> Mapping[str, object]:
     """The table `[build]` of a configuration of cargo; the older name goes first, as cargo has
     it."""
+    if not os.path.isdir(cargo):  # noqa: PTH112 - nearly always, and each test run asks
+        return {}
     for name in ("config", "config.toml"):
         with suppress(OSError, ValueError):
             found = tomllib.loads((cargo / name).read_text("utf-8")).get("build")
