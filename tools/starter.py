@@ -14,8 +14,10 @@ from pathlib import Path
 
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass
+from tools.first_settings import config_text
 
 CI_TEMPLATES = Path(__file__).resolve().parent / "ci_templates"
+SKILLS = CI_TEMPLATES.with_name("claude_commands")
 TRACKER_SCHEMA = Path(__file__).resolve().parent / "schemas" / "tracker.json"
 SCHEMA_NAME = "tracker.schema.json"
 # The files of a workflow go into the repository, or next to the state for a machine's workflow.
@@ -32,28 +34,7 @@ WORKFLOWS: dict[str, tuple[tuple[str, str, str], ...]] = {
 GITLAB_MAIN = ".gitlab-ci.yml"
 GITLAB_INCLUDE = "include:\n  - local: .gitlab/tidegate.yml\n"
 
-CONFIG = """\
-# Settings of Tidegate; each line that is commented out shows its default. All of them, with what
-# they mean: docs/configuration.md of Tidegate. Its tools/doctor.py, or tidegate doctor where it
-# is installed, says whether a wave can run.
-
-[backend]
-# Claude Code, logged in or with ANTHROPIC_API_KEY. Others: docs/drivers.md.
-name = "claude"
-# timeout_s = 1800
-
-[workspace]
-# Run once in each fresh clone, such as ["make deps"].
-setup = []
-
-[verify]
-# timeout_s = 900
-
-[limits]
-# Tokens that one run and one day (UTC) may spend. Without them there is no ceiling.
-max_wave_tokens = 3_000_000
-max_daily_tokens = 6_000_000
-"""
+CONFIG = config_text()
 
 _EXAMPLE = {
     "id": "EXAMPLE-1",
@@ -91,6 +72,13 @@ def backlog(state_dir: Path) -> Iterator[Step]:
     yield place(state_dir / "tracker.json", tracker_text())
     schema = TRACKER_SCHEMA.read_text(encoding="utf-8")
     yield place(state_dir / SCHEMA_NAME, schema, "an editor completes and checks with it")
+
+
+def skills(top: Path, command: str) -> Iterator[Step]:
+    """Writes the commands /power and /buildsystem of Claude Code, which call `command`."""
+    for template in sorted(SKILLS.glob("*.md")):
+        text = template.read_text(encoding="utf-8").replace("{tidegate}", command)
+        yield place(top / ".claude" / "commands" / template.name, text)
 
 
 def place(path: Path, text: str, note: str = "") -> Step:

@@ -16,7 +16,7 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "tools.init",
         EVERY_DAY,
         "create the files that a project needs",
-        ("init", "init --workflow github"),
+        ("init", "init --agent claude --test 'pytest -q' --skills --workflow github"),
     ),
     "doctor": (
         "tools.doctor",

@@ -54,6 +54,9 @@ RUN: dict[str, tuple[Try, ...]] = {
     "tidegate init --workflow systemd": (Try("tidegate init --workflow systemd"),),
     "tidegate init [--repo DIR] [--state-dir DIR] [--gitignore] [--workflow "
     "github|gitlab|cron|systemd]": (Try(INIT), Try(f"{INIT} --gitignore --workflow github")),
+    "tidegate init [--agent AGENT] [--test CMD] [--skills] [--yes]": (
+        Try("tidegate init --agent claude --test true --skills --yes"),
+    ),
     "tidegate halt --clear": (Try("tidegate halt --clear"),),
     "tidegate halt --status": (Try("tidegate halt --status"),),
     'tidegate halt set "why"': (

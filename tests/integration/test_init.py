@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import sys
+import tomllib
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from state_store.documents.errors import InputError
 from tests.support import warm
 from tests.support.beside import beside, beside_on
 from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout, make_repo, user_environ
+from tools.first_settings import PROGRAMS, config_text
+from tools.found_tests import found_tests
+from tools.init import ask_for, build_parser
 from tools.settings.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,7 +162,7 @@ def test_a_state_folder_elsewhere_needs_no_ignoring(repo: Checkout, tmp_path: Pa
     assert (tmp_path / "st" / "tracker.json").is_file()
     assert not (repo.path / ".gitignore").exists()
     assert "nothing to ignore" in out
-    assert out.endswith(f"wave_scheduler.py --state-dir {tmp_path / 'st'}\n")
+    assert out.endswith(f"tidegate.py plan --state-dir {tmp_path / 'st'}\n")
 
 
 @on_repo
@@ -163,10 +171,11 @@ def test_the_next_command_works_in_another_folder(repo: Checkout) -> None:
     place.mkdir()
     asked = ("tools/init.py", "--repo", str(repo.path))
     code, out, _ = program(place, repo.environ, *asked)
-    assert (code, out.splitlines()[-1].endswith(f"wave_scheduler.py --repo {repo.path}")) == (
-        0,
-        True,
-    )
+    state = repo.path / "state"
+    found = f"tidegate.py plan --repo {repo.path} --state-dir {state}"
+    assert (code, out.splitlines()[-1].endswith(found)) == (0, True)
+    assert (state / "tracker.json").is_file()
+    assert not (place / "state").exists()
 
 
 @on_repo
@@ -188,3 +197,131 @@ def test_one_word_reaches_every_program(repo: Checkout) -> None:
     code, _, err = tidegate("nosuch")
     assert code == 2
     assert "there is no 'nosuch'" in err
+
+
+AGENT = f"{sys.executable} -c pass"
+
+
+@on_repo
+def test_the_commands_at_the_end_run(repo: Checkout) -> None:
+    (repo.path.parent / "elsewhere").mkdir()
+    asked = ("tools/init.py", "--repo", str(repo.path), "--agent", AGENT, "--json")
+    code, out, _ = program(repo.path.parent / "elsewhere", repo.environ, *asked)
+    document = json.loads(out)
+    assert (code, document["schema"]) == (0, "tidegate/init/1")
+    for command in document["next"]:
+        words = shlex.split(command)[1:]
+        name = str(Path(words[0]).relative_to(ROOT))
+        done = program(repo.path.parent / "elsewhere", repo.environ, name, *words[1:])
+        assert done[0] == 0, (command, done)
+
+
+@on_repo
+def test_flags_answer_every_question(repo: Checkout) -> None:
+    flags = ("--agent", "my-agent --headless", "--test", "make test", "--workflow", "cron")
+    assert init(repo, *flags, "--skills")[0] == 0
+    settings = load(project=repo.path, environ={"HOME": str(repo.path)})
+    assert settings.backend.name == "command"
+    assert settings.backend.command == ("my-agent", "--headless")
+    assert [*map(str, settings.verify.integration)] == ["make test"]
+    assert (repo.path / "state" / "tidegate.crontab").is_file()
+
+
+@on_repo
+def test_skills_call_the_command_line_and_nothing_else(repo: Checkout) -> None:
+    assert init(repo, "--skills")[0] == 0
+    for name, words in (("power", {"doctor", "status"}), ("buildsystem", {"plan", "run", "logs"})):
+        text = (repo.path / ".claude" / "commands" / f"{name}.md").read_text()
+        head = text.split("---")[1]
+        assert "description: " in head
+        called = set(re.findall(r"`\S+ \S+tidegate\.py ([a-z]+)", text))
+        assert words <= called
+        allowed = re.search(r"allowed-tools: (.*)", head)
+        assert allowed is not None
+        assert called <= set(re.findall(r"tidegate\.py ([a-z]+):\*", allowed[1]))
+        assert "{tidegate}" not in text
+    kept = init(repo, "--skills")[1]
+    assert kept.count("kept, it was there: ") >= 4
+
+
+def test_a_person_is_asked_three_questions(tmp_path: Path) -> None:
+    answers = iter(["", "pytest -q tests", "gitlab"])
+    questions: list[str] = []
+
+    def ask(question: str) -> str:
+        questions.append(question)
+        return next(answers)
+
+    args = build_parser().parse_args([])
+    ask_for(args, ["python3 -m pytest -q"], ask)
+    assert len(questions) == 3
+    assert questions[1].endswith("[python3 -m pytest -q]: ")
+    assert (args.test, args.workflow) == ("pytest -q tests", ["gitlab"])
+    assert args.agent in PROGRAMS
+    given = build_parser().parse_args(["--agent", "x", "--test", "y", "--workflow", "cron"])
+    ask_for(given, [], ask)
+    assert len(questions) == 3
+
+
+def test_an_empty_answer_or_the_end_of_the_input_takes_what_is_proposed() -> None:
+    def ended(_: str) -> str:
+        raise EOFError
+
+    args = build_parser().parse_args([])
+    ask_for(args, ["go test ./..."], ended)
+    assert (args.test, args.workflow) == ("go test ./...", [])
+    with pytest.raises(InputError, match="did you mean github"):
+        ask_for(build_parser().parse_args(["--agent", "a", "--test", "b"]), [], lambda _: "githb")
+
+
+@on_repo
+def test_an_agent_that_is_nearly_known_is_guessed(repo: Checkout) -> None:
+    code, _, err = init(repo, "--agent", "claud")
+    assert (code, "did you mean claude?" in err) == (2, True)
+    assert not (repo.path / "tidegate.toml").exists()
+
+
+@pytest.mark.parametrize("name", ["opencode", "gemini", "aider"])
+def test_the_settings_of_an_agent_are_those_of_the_pages(name: str) -> None:
+    page = (ROOT / "docs" / "drivers.md").read_text(encoding="utf-8")
+    shown = page.split(f"#### {name}\n")[1].split("```toml\n")[1].split("```")[0]
+    ours = tomllib.loads(config_text(name))
+    assert {key: ours[key] for key in ("backend", "review")} == tomllib.loads(shown)
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({"pytest.ini": "[pytest]\n"}, "python3 -m pytest -q"),
+        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "python3 -m pytest -q"),
+        ({"tests/test_a.py": "import pytest\n"}, "python3 -m pytest -q"),
+        ({"requirements-dev.txt": "pytest>=8\n"}, "python3 -m pytest -q"),
+        ({"tests/test_a.py": "import unittest\n"}, "python3 -m unittest -q discover -s tests"),
+        ({"tests/__init__.py": "", "tests/test_a.py": "x"}, "python3 -m unittest -q"),
+        ({"test_a.py": "import unittest\n"}, "python3 -m unittest -q discover"),
+        ({"tox.ini": "[tox]\n"}, "tox -q"),
+        ({"noxfile.py": "import nox\n"}, "nox"),
+        ({"package.json": '{"scripts": {"test": "jest"}}'}, "npm test"),
+        ({"package.json": '{"scripts": {"test": "x"}}', "yarn.lock": ""}, "yarn test"),
+        ({"package.json": '{"scripts": {"test": "x"}}', "pnpm-lock.yaml": ""}, "pnpm test"),
+        ({"package.json": '{"devDependencies": {"vitest": "1"}}'}, "npx vitest run"),
+        ({"package.json": '{"devDependencies": {"mocha": "1"}}'}, "npx mocha"),
+        ({"package.json": "{}", "test/a.test.js": ""}, "node --test"),
+        ({"go.mod": "module x\n"}, "go test ./..."),
+        ({"Cargo.toml": "[package]\n"}, "cargo test"),
+        ({"Makefile": "build:\n\ttrue\ntest: build\n\ttrue\n"}, "make test"),
+        ({"pom.xml": "<project/>"}, "mvn -q test"),
+        ({"build.gradle": "", "gradlew": ""}, "./gradlew test"),
+        ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\""}}'}, None),
+        ({"package.json": "[broken"}, None),
+        ({"Makefile": "test := 1\n"}, None),
+        ({"README.md": "pytest\n"}, None),
+    ],
+)
+def test_the_test_runner_is_found_by_looking(
+    tmp_path: Path, files: dict[str, str], command: str | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert found_tests(tmp_path)[:1] == ([command] if command else [])
