@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.documents import schemas
+from tests.documents.pictures import live_picture
 from tests.documents.reference import configuration
 
 CONFIGURATION = schemas.ROOT / "docs" / "configuration.md"
+IMAGES = schemas.ROOT / "docs" / "images"
 
 
 def made() -> dict[Path, str]:
@@ -15,5 +17,6 @@ def made() -> dict[Path, str]:
     texts = {schemas.FOLDER / n: schemas.text_of(s) for n, s in schemas.documents().items()}
     return {
         **texts,
+        IMAGES / "live.svg": live_picture(),
         CONFIGURATION: configuration(CONFIGURATION.read_text(encoding="utf-8")),
     }
