@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.documents import schemas
-from tests.documents.pictures import live_picture
+from tests.documents.pictures import live_picture, report_picture
 from tests.documents.reference import configuration
 
 CONFIGURATION = schemas.ROOT / "docs" / "configuration.md"
@@ -18,5 +18,6 @@ def made() -> dict[Path, str]:
     return {
         **texts,
         IMAGES / "live.svg": live_picture(),
+        IMAGES / "report.svg": report_picture(),
         CONFIGURATION: configuration(CONFIGURATION.read_text(encoding="utf-8")),
     }

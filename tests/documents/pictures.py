@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from driver.live.agent_output import NO_SIGN, Sign
 from driver.live.board import board
 from driver.live.frame import frame
+from driver.reports.overview import overview
+from driver.reports.pages.wave_page import page
 from state_store.views.item_progress import DONE, RUNNING, TEST, ItemProgress, Span
 from state_store.views.wave_progress import WaveProgress
+from tests.documents.page_picture import page_picture
+from tests.documents.sample_report import sample_report
 from tests.documents.terminal_picture import Painted, terminal_picture
 
 COLUMNS, HEIGHT = 104, 40
+PAGE_WIDTH, PAGE_HEIGHT = 1000, 950  # to the end of the timeline
 NOW = 1_796_000_000.0  # any time
 BEGIN = NOW - 1_134
 EVENTS = (
@@ -19,7 +24,7 @@ EVENTS = (
     "tidegate: 02:33:02 csv-export: test failed with exit 1",
     "tidegate: 02:33:02 csv-export: repair started (attempt 2)",
     "tidegate: 02:36:17 login-limit: verified",
-    "tidegate: 02:40:55 dark-theme: refused: changes files that the item does not own: app/main.css",
+    "tidegate: 02:40:55 dark-theme: refused: changed outside its files: app/main.css",
 )
 
 
@@ -38,6 +43,12 @@ def live_picture() -> str:
     return terminal_picture(lines, COLUMNS, "tidegate run: the live screen of a wave of 8 items")
 
 
+def report_picture() -> str:
+    """The top of `report.html` of a wave that has ended."""
+    shown = page(overview(sample_report()), None, {})
+    return page_picture(shown, PAGE_WIDTH, PAGE_HEIGHT, "report.html of a wave of 8 items")
+
+
 def _wave() -> WaveProgress:
     wave = WaveProgress("6f0c12ab")
     wave.started, wave.ceilings, wave.queued = BEGIN, {"usd": 20.0}, 31
@@ -50,7 +61,7 @@ def _items() -> Iterator[ItemProgress]:
     yield _item("csv-export", 214_000, 0.88, phase="repair", since=201, repairs=1)
     yield _item("login-limit", 131_000, 0.47, verdict="verified", took=655)
     yield _item("search-index", 187_000, 0.71, phase="build", since=512)
-    reason = "changes files that the item does not own: app/main.css"
+    reason = "changed outside its files: app/main.css"
     yield _item("dark-theme", 88_000, 0.29, verdict="refused", took=733, reason=reason)
     yield _item("slow-report", 42_000, 0.14, phase="build", since=95)
     yield _item("mail-retries", 109_000, 0.40, phase=TEST, since=12)

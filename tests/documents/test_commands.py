@@ -130,6 +130,9 @@ RUN: dict[str, tuple[Try, ...]] = {
     "tidegate completion bash|zsh|fish": tuple(
         Try(f"tidegate completion {shell}") for shell in ("bash", "zsh", "fish")
     ),
+    "tidegate report 6f0c": (Try("tidegate report {wave}"),),
+    "tidegate report --last 7": (Try("tidegate report --last 7"),),
+    "tidegate report --last N --json": (Try("tidegate report --last 2 --json"),),
     "tools/cost_ceiling.py --check --wave ID": (
         Try("tools/cost_ceiling.py --check --wave {wave}", (0, 1)),
     ),
