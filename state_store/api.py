@@ -29,13 +29,11 @@ __all__ = [
     "sync_tracker",
 ]
 
+STATUS_STREAMS = (names.ORCHESTRATOR_STATUS, names.META)
 _FOLDS = {
     "agent_lifecycle": ((names.AGENT_TRACES,), projections.project_agent_lifecycle),
     "agent_traces": ((names.AGENT_TRACES,), projections.project_agent_traces),
-    "orchestrator_status": (
-        (names.ORCHESTRATOR_STATUS, names.META),
-        projections.project_orchestrator_status,
-    ),
+    "orchestrator_status": (STATUS_STREAMS, projections.project_orchestrator_status),
 }
 VIEWS = ("tracker", *_FOLDS, f"{names.WAVE_PREFIX}<id>")
 Callback = Callable[[dict[str, Any]], None]

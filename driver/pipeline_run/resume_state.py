@@ -18,10 +18,9 @@ from driver.domain.reviews import Review, from_json
 from driver.pipeline import position
 from driver.publishing.reconcile import Reconciliation
 from driver.run_state.context import Wave
-from state_store.documents.journal import Key, entries_about, load_entries, safe_slug
+from state_store.documents.journal import safe_slug
+from state_store.documents.journal_facts import JournalFacts, journal_facts
 from state_store.values.lazy_dataclass import dataclass, replace
-
-Entries = Mapping[Key, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +98,14 @@ def recall(wave: Wave) -> dict[str, ResumeState]:
     from_phase = wave.options.from_phase is not None
     if not (wave.resume or from_phase):
         return {item.slug: ResumeState() for item in wave.items}
-    entries, unreadable = load_entries(wave.state_dir)
-    for path in unreadable:
+    facts = journal_facts(wave.state_dir)
+    for path in facts.unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
     rows = {(row.tip, one.commit): row for row in wave.recorder.publications() for one in row.items}
     pending: dict[tuple[str, str], Reconciliation] = {}
     states = {}
     for item in wave.items:
-        entry = _entry_about(entries, item.key)
+        entry = _entry_about(facts, item.key)
         notes = str(item.spec.extra.get("notes") or "")
         state = resume_state(entry, item.key, wave.state_dir, notes, from_phase=from_phase)
         if not position.keeps_reviews(item.pipeline, wave.options.from_phase):
@@ -121,12 +120,12 @@ def recall(wave: Wave) -> dict[str, ResumeState]:
     return states
 
 
-def _entry_about(entries: Entries, key: ItemKey) -> dict[str, Any] | None:
+def _entry_about(facts: JournalFacts, key: ItemKey) -> dict[str, Any] | None:
     """The latest entry of an item, and of its namesakes only what is about the same task."""
     return next(
         (
             entry
-            for entry in entries_about(entries, key.slug, key.repo, key.location)
+            for entry in facts.about(key.slug, key.repo, key.location)
             if entry.get("repo") == key.repo or entry.get("task") == key.task_key
         ),
         None,

@@ -31,7 +31,7 @@ from driver.run_state.context import Wave
 from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 from state_store.documents.failpoints import failpoint
-from state_store.documents.journal import entries_about, load_entries
+from state_store.documents.journal_facts import journal_facts
 from state_store.documents.locks import locked
 from state_store.values.lazy_dataclass import asdict, dataclass, replace
 from tools.secret_rules.known_values import scan_known_values, secrets_of
@@ -199,7 +199,7 @@ def _found(wave: Wave, context: CloneContext, own: Pairs) -> Iterator[PushedBatc
     """The batches that an earlier run published, found on their branches and not merged yet."""
     if not any(outcome.shipped_as for _, outcome in own):
         return
-    entries, _ = load_entries(wave.state_dir)
+    facts = journal_facts(wave.state_dir)
     for row in wave.recorder.publications():
         items = {item.key: commit for item, it in own if row.has(commit := it.shipped_as or "")}
         if items and not context.branches.is_in_head(row.tip):
@@ -207,7 +207,7 @@ def _found(wave: Wave, context: CloneContext, own: Pairs) -> Iterator[PushedBatc
             about = {
                 key.slug: entry
                 for key, commit in items.items()
-                for entry in entries_about(entries, key.slug, key.repo, key.location)
+                for entry in facts.about(key.slug, key.repo, key.location)
                 if entry.get("commit") == commit
             }
             yield PushedBatch(row.branch, row.tip, row.wave, commits, entries=about)

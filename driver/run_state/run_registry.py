@@ -68,7 +68,7 @@ def noted(run_dir: Path, wave_id: str, folders: Sequence[Path], key: str = "") -
 
 def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
     """Runs of this state folder whose process is gone."""
-    for record in sorted((state_dir / "runs").glob(f"*/{RECORD}")):
+    for record in _records(state_dir):
         found = _record(record)
         if not _is_alive(found):
             yield DeadRun(
@@ -81,8 +81,18 @@ def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
 
 def waves_alive(state_dir: Path) -> set[str]:
     """The waves of this state folder that are under way, as far as can be seen."""
-    found = (_record(path) for path in (state_dir / "runs").glob(f"*/{RECORD}"))
+    found = map(_record, _records(state_dir))
     return {str(record.get("wave_id")) for record in found if _is_alive(record)}
+
+
+def _records(state_dir: Path) -> list[Path]:
+    """The notes of runs; faster than `Path.glob` where thousands of runs have ended."""
+    runs = str(state_dir / "runs")
+    with suppress(OSError):
+        names = os.listdir(runs)  # noqa: PTH208
+        there = (os.path.join(runs, name, RECORD) for name in sorted(names))  # noqa: PTH118
+        return [Path(path) for path in there if os.path.lexists(path)]
+    return []
 
 
 def _record(path: Path) -> dict[str, Any]:

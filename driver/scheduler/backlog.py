@@ -24,6 +24,7 @@ from state_store.database import events
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, TODO, is_open
+from state_store.documents.journal_facts import keep_facts
 from state_store.tracker.base import digest_of, load_seen
 from state_store.tracker.file import real_path
 from state_store.tracker.ingest import sync_tracker
@@ -54,6 +55,7 @@ class Backlog:
         with ExitStack() as stack:
             api = stack.enter_context(StateAPI(cycle.state_dir / STATE_DB_FILENAME))
             check_kept(api.store, cycle.state_dir)
+            keep_facts(cycle.state_dir)
             for line in clear_up(cycle.state_dir, cycle.environ):
                 cycle.progress.say(line)
             leases = stack.enter_context(LeaseManager(api.store, cycle.settings.limits.lease_s))

@@ -125,7 +125,7 @@ def _select_at_home(
 
 def _pending_by_slug(cycle: Cycle) -> dict[str, list[Publication]]:
     pending: dict[str, list[Publication]] = {}
-    for one in known_publications(cycle.state_dir):
+    for one in known_publications(cycle.state_dir, only_open=True):
         for slug in one.open_slugs:
             pending.setdefault(slug, []).append(one)
     return pending

@@ -7,7 +7,7 @@ SQLite's own checks find neither a flipped bit in a row nor missing commits.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from state_store.database.event_rows import COLUMNS, START, Row, decode_rows, row_hash
 from state_store.database.kept_items import Fold, Kept, blocks, collector_paused, every, replay
@@ -16,6 +16,7 @@ from state_store.values.lazy_dataclass import dataclass
 
 Head = tuple[int, str]  # version, link in hex
 _BLOCK = 1000
+_MOST_PLACES = 400  # in one query: older versions of SQLite take 999 values
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,23 @@ def head(connection: sqlite3.Connection, stream: str) -> Head:
         (stream,),
     ).fetchone()
     return (row[0], row[1].hex()) if row else (0, "")
+
+
+def links_of(
+    connection: sqlite3.Connection, places: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], str]:
+    """The links of events by stream and version; a missing event has none."""
+    found: dict[tuple[str, int], str] = {}
+    for start in range(0, len(places), _MOST_PLACES):
+        part = places[start : start + _MOST_PLACES]
+        marks = ",".join(["(?,?)"] * len(part))
+        query = (  # the order of a cross join makes SQLite look up each place in the index
+            f"WITH asked(stream, version) AS (VALUES {marks}) SELECT e.stream, e.version, e.hash "
+            "FROM asked a CROSS JOIN events e ON (e.stream, e.version) = (a.stream, a.version)"
+        )
+        values = [value for place in part for value in place]
+        found |= {(row[0], row[1]): row[2].hex() for row in connection.execute(query, values)}
+    return found
 
 
 def compare(connection: sqlite3.Connection, anchor: Mapping[str, Head]) -> Iterator[Problem]:

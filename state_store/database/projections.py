@@ -102,14 +102,29 @@ def project_orchestrator_status(events: Iterable[Row]) -> View:
 
     `phase` is set by people, or else taken from the newest `cycle` of the scheduler.
     """
+    view = no_status()
+    fold_status(view, events)
+    return shown_status(view)
+
+
+def no_status() -> View:
+    """The state that `fold_status` begins with."""
     view: View = {"version": 1, "phase": None, "phase_since": None, "cycle": None}
-    view |= {"decisions": [], "next_steps": [], "findings": []}
+    return view | {"decisions": [], "next_steps": [], "findings": []}
+
+
+def fold_status(view: View, events: Iterable[Row]) -> None:
+    """Apply further events to a state."""
     for event in events:
         payload = event["payload"]
         if isinstance(payload, Mapping):
             _apply_status(view, event, payload)
+
+
+def shown_status(view: View) -> View:
+    """The view of a state: without a phase that people set, that of the newest cycle."""
     if view["phase"] is None and (cycle := view["cycle"]):
-        view |= {"phase": cycle["phase"], "phase_since": cycle["since"]}
+        return view | {"phase": cycle["phase"], "phase_since": cycle["since"]}
     return view
 
 

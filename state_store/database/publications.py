@@ -79,13 +79,16 @@ class Publication:
         return slug in self.open_slugs and self.is_of(*places)
 
 
-def publications_in(path: Path) -> tuple[Publication, ...]:
-    """All rows of a database, the oldest first, by a look that changes no file. Raises as opening
-    the store would."""
+def publications_in(
+    path: Path, *, only_open: bool = False
+) -> tuple[tuple[Publication, ...], frozenset[str]]:
+    """All rows of a database, or those with open items, the oldest first, and the tips of all, by a
+    look that changes no file. Raises as opening the store would."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with translated(path), closing(sqlite3.connect(uri, uri=True)) as connection:
         there = version_of(connection) >= PUBLICATIONS_SINCE
-        return PublicationBook(connection).all() if there else ()
+        book = PublicationBook(connection)
+        return (book.all(only_open=only_open), book.tips()) if there else ((), frozenset())
 
 
 class PublicationBook:
@@ -135,6 +138,10 @@ class PublicationBook:
     def all(self, *, only_open: bool = False) -> tuple[Publication, ...]:
         """All rows, or those with open items, the oldest first."""
         return tuple(self._found("WHERE open > 0" if only_open else ""))
+
+    def tips(self) -> frozenset[str]:
+        """The tips of all rows."""
+        return frozenset(tip for (tip,) in self._connection.execute("SELECT tip FROM publications"))
 
     def _put(self, one: Publication, now: float) -> None:
         items = json.dumps([asdict(item) for item in one.items])

@@ -22,6 +22,8 @@ from state_store.documents.failpoints import failpoint
 from state_store.documents.indented_json import indented
 
 MAX_BYTES = 64 * 2**20
+_AT_REST_NS = 2_000_000_000  # file systems count time in steps of up to two seconds
+Identity = tuple[int, ...]
 _REPLACE_WAITS_S = (0.01, 0.05, 0.2, 0.5)
 
 
@@ -167,6 +169,16 @@ def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
                 return False
         staged.swap_in(sync=True)
     return True
+
+
+def identity_of(found: os.stat_result) -> Identity:
+    """The values of a file that change with every write."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def is_at_rest(identity: Identity, now_ns: int) -> bool:
+    """True if the file was not written so shortly before that its times may stay the same."""
+    return max(identity[-2:]) < now_ns - _AT_REST_NS
 
 
 def sync_folder(folder: Path) -> None:

@@ -24,7 +24,7 @@ _MAX_SLUG = 200
 _MAX_BASENAME = 20  # keeps a name with slug and both hashes below 255 bytes
 _MAX_BYTES = 2**20
 _MAX_BYTES_TOGETHER = 2**26
-_TOGETHER = "together."  # names of single entries have a point only at the end
+TOGETHER = "together."  # names of single entries have a point only at the end
 
 Key = tuple[str | None, str]
 
@@ -71,12 +71,6 @@ def staged_entry(
     return StagedFile.of_json(entry_path(state_dir, slug, repo), entry_of(slug, phase, data, repo))
 
 
-def lists_of_entries(state_dir: Path) -> dict[Path, list[dict[str, Any]]]:
-    """The entries by file in which an earlier version announced a shipment: all of it or none."""
-    paths = sorted((state_dir / FOLDER).glob(f"{_TOGETHER}*.json"))
-    return {path: found for path in paths if (found := _read_entries(path))}
-
-
 def entry_of(
     slug: str, phase: str, data: Mapping[str, Any], repo: str | Path | None = None
 ) -> dict[str, Any]:
@@ -104,7 +98,7 @@ def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path
     entries: dict[Key, dict[str, Any]] = {}
     unreadable: list[Path] = []
     for path in sorted(folder / name for name in names if name.endswith(".json")):
-        found = _read_entries(path)
+        found = read_entries(path)
         if not found:
             unreadable.append(path)
         for entry in found:
@@ -128,18 +122,19 @@ def entries_about(
     return sorted(found, key=lambda entry: float(entry["timestamp"]), reverse=True)
 
 
-def _read_entries(path: Path) -> list[dict[str, Any]]:
+def read_entries(path: Path) -> list[dict[str, Any]]:
     """The entries of a file, [] if it has none or one that is no entry."""
-    together = path.name.startswith(_TOGETHER)
+    together = path.name.startswith(TOGETHER)
     try:
         held = read_json(path, _MAX_BYTES_TOGETHER if together else _MAX_BYTES)
     except BadFileError:
         return []
     found = held if isinstance(held, list) and together else [held]
-    return found if all(map(_is_entry, found)) else []
+    return found if all(map(is_entry, found)) else []
 
 
-def _is_entry(entry: object) -> bool:
+def is_entry(entry: object) -> bool:
+    """True for an object with the fields that every entry has."""
     if not isinstance(entry, dict):
         return False
     stamp = entry.get("timestamp")

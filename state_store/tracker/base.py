@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.database.store import EventStore
+from state_store.documents.files import Identity, identity_of, is_at_rest
 from state_store.tracker.merge import Items
 from state_store.values.lazy_dataclass import dataclass
 
@@ -20,8 +21,7 @@ _BASE = "tracker_base:"
 _CHANGES = "tracker_base_changes:"  # items that replace those of the base, which is long
 _MOST_CHANGES = 2_000
 _SEEN = "tracker_seen:"
-_AT_REST_NS = 2_000_000_000  # file systems count time in steps of up to two seconds
-_digests: dict[Path, tuple[tuple[int, ...], str]] = {}
+_digests: dict[Path, tuple[Identity, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +82,22 @@ def save_seen(store: EventStore, path: Path, seen: Seen) -> None:
 def digest_of(path: Path) -> str | None:
     """The SHA-256 of the file's bytes; None if it cannot be read.
 
-    A cycle asks a dozen times. A file that had been at rest for `_AT_REST_NS` when it was read, and
-    has the same times, size and place now, is not read again.
+    A cycle asks a dozen times. A file that was at rest when it was read, and has the same times,
+    size and place now, is not read again.
     """
     try:
         with path.open("rb") as stream:  # in pieces, which is faster and saves memory
-            before, now = _identity(stream.fileno()), time.time_ns()
+            before, now = identity_of(os.fstat(stream.fileno())), time.time_ns()
             known = _digests.get(path)
             if known is not None and known[0] == before:
                 return known[1]
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
             _digests.pop(path, None)
-            *_, changed, made = before
-            at_rest = max(changed, made) < now - _AT_REST_NS
-            if at_rest and _identity(stream.fileno()) == before:
+            if is_at_rest(before, now) and identity_of(os.fstat(stream.fileno())) == before:
                 _digests[path] = before, digest
             return digest
     except OSError:
         return None
-
-
-def _identity(descriptor: int) -> tuple[int, ...]:
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _key(store: EventStore, path: Path) -> str:

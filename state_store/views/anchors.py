@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from state_store.database.errors import rebuild_command
-from state_store.database.integrity import Head, Problem
+from state_store.database.integrity import Head, Problem, links_of
 from state_store.database.store import EventStore
-from state_store.documents import journal
 from state_store.documents.errors import CannotRunError
+from state_store.documents.journal_facts import journal_facts
 from state_store.values.lazy_dataclass import dataclass
 
 TRAILER = "State-Anchor"
@@ -57,8 +57,8 @@ class Anchor:
 
 def in_journal(state_dir: Path) -> set[Anchor]:
     """The anchors of all journal entries. Raises CannotRunError if the folder cannot be listed."""
-    entries, _ = journal.load_entries(state_dir)
-    return set(parsed(entry.get("anchor") for entry in entries.values()))
+    entries = journal_facts(state_dir).latest.values()
+    return set(parsed(entry.get("anchor") for entry in entries))
 
 
 def parsed(texts: Iterable[object]) -> Iterator[Anchor]:
@@ -76,10 +76,14 @@ def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
         payload: Any = event["payload"]
         if event["type"] == STORE_REBUILT and isinstance(payload, dict):
             given_up |= {anchor.stream for anchor in parsed(payload.get("lost") or ())}
+    asked = sorted(known for known in set(anchors) if known.stream not in given_up)
+    heads = [(anchor.stream, anchor.version, anchor.link) for anchor in asked]
+    there = store.look(lambda db: links_of(db, [head[:2] for head in heads]))
     found: dict[Anchor, Problem] = {}
-    for anchor in sorted(known for known in set(anchors) if known.stream not in given_up):
-        for problem in store.check_anchor({anchor.stream: (anchor.version, anchor.link)}):
-            found[anchor] = problem
+    for anchor in asked:
+        if not there.get((anchor.stream, anchor.version), "").startswith(anchor.link):
+            for problem in store.check_anchor({anchor.stream: (anchor.version, anchor.link)}):
+                found[anchor] = problem
     return found
 
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from state_store.api import StateAPI
+from state_store.api import STATUS_STREAMS, StateAPI
 from state_store.database.events import TRACKER, WAVE_PREFIX
 from state_store.database.kept_items import MADE_FROM_ITEMS, changed_since
+from state_store.database.projections import fold_status, no_status, shown_status
 from state_store.database.store import EventStore
 from state_store.documents.files import write_text_atomic
 from state_store.documents.item_status import ARCHIVED, BLOCKED, CLAIMED, DONE, IN_PROGRESS, TODO
@@ -32,6 +33,8 @@ View = Mapping[str, Any]
 
 _KEPT = "view:buildlog"  # the snapshot that has the sections
 _FORMAT = 1  # to be raised with every change of the text of a section or of an item's line
+_KEPT_STATUS = "view:status"  # its version is the id of the last event
+_FEW_EVENTS = 200  # which are read in no time
 _FEW_ITEMS = 1_000  # which are rendered in no time
 
 _STATUS_ORDER = (CLAIMED, IN_PROGRESS, TODO, "failed", BLOCKED, DONE, ARCHIVED)
@@ -45,9 +48,9 @@ def export_state_md(api: StateAPI, out_path: Path | str) -> None:
 def state_md(api: StateAPI) -> str:
     """The text of STATE.md for the present store.
 
-    Renders only items with new events. The lines of the others come from a snapshot.
+    Reads only new events, and renders only their items. The rest comes from snapshots.
     """
-    return _state_md(api.project("orchestrator_status"), *_item_lines(api.store))
+    return _state_md(_status(api.store), *_item_lines(api.store))
 
 
 def export_buildlog(api: StateAPI, out_path: Path | str) -> None:
@@ -75,6 +78,18 @@ def buildlog(api: StateAPI) -> str:
     if kept != known:
         api.store.save_snapshot(_KEPT, len(kept), {"format": _FORMAT, "sections": kept})
     return _buildlog(section for _, *section in kept.values())
+
+
+def _status(store: EventStore) -> View:
+    """The view `orchestrator_status`."""
+    after, kept, _ = store.read_snapshot(_KEPT_STATUS) or (0, {}, "")
+    view = kept["view"] if kept.get("format") == _FORMAT else no_status()
+    new = list(store.scan_several(STATUS_STREAMS, after if kept.get("format") == _FORMAT else 0))
+    fold_status(view, new)
+    if len(new) > _FEW_EVENTS:
+        saved = {"format": _FORMAT, "view": view}
+        store.save_snapshot(_KEPT_STATUS, new[-1]["id"], saved)
+    return shown_status(view)
 
 
 def _item_lines(store: EventStore) -> tuple[Iterable[str], Iterable[str]]:

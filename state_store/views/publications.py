@@ -6,7 +6,7 @@ was lost, and in a state folder of an earlier version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,22 @@ from state_store.database.publications import (
     OPEN,
     SHIPPED,
     Publication,
+    PublicationBook,
     PublishedCommit,
     publications_in,
 )
 from state_store.database.store import EventStore
 from state_store.documents import journal
 from state_store.documents.errors import TidegateError
+from state_store.documents.journal_facts import journal_facts
 from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
 
 @dataclass(frozen=True, slots=True)
 class _Journal:
-    """The latest entries of a journal, and the lists by file that an earlier version wrote."""
+    """The facts of the latest entries of a journal, and of the lists by file that an earlier
+    version wrote."""
 
     latest: tuple[Mapping[str, Any], ...]
     lists: Mapping[Path, list[dict[str, Any]]]
@@ -37,35 +40,38 @@ class _Journal:
     @classmethod
     def read(cls, state_dir: Path) -> _Journal:
         """Raises CannotRunError for a journal that cannot be listed."""
-        entries, _ = journal.load_entries(state_dir)
-        return cls(tuple(entries.values()), journal.lists_of_entries(state_dir))
+        found = journal_facts(state_dir)
+        return cls(tuple(found.latest.values()), found.lists)
 
 
-def known_publications(state_dir: Path) -> tuple[Publication, ...]:
-    """All publications, the oldest first. Changes nothing and makes no database. Raises
-    CannotRunError for a journal that cannot be listed."""
+def known_publications(state_dir: Path, *, only_open: bool = False) -> tuple[Publication, ...]:
+    """All publications, or those with open items, the oldest first. Changes nothing and makes no
+    database. Raises CannotRunError for a journal that cannot be listed."""
     database, is_lost = state_dir / STATE_DB_FILENAME, True
     rows: tuple[Publication, ...] = ()
+    tips: frozenset[str] = frozenset()
     with suppress(TidegateError):  # what is to be written later says that the store is damaged
         if database.exists():
-            rows, is_lost = publications_in(database), False
-    return (*rows, *_lacking(_Journal.read(state_dir), rows, is_lost=is_lost))
+            (rows, tips), is_lost = publications_in(database, only_open=only_open), False
+    lacking = _lacking(_Journal.read(state_dir), tips, is_lost=is_lost)
+    return (*rows, *(one for one in lacking if one.open_slugs or not only_open))
 
 
 def publications_in_journal(state_dir: Path) -> tuple[Publication, ...]:
     """All that the journal announces, whether or not a row was committed: for programs that also
     serve a damaged store and change no file of it, and look themselves where the commits are."""
-    return _lacking(_Journal.read(state_dir), (), is_lost=True)
+    return _lacking(_Journal.read(state_dir), frozenset(), is_lost=True)
 
 
 def import_publications(store: EventStore, state_dir: Path, *, is_lost: bool = False) -> None:
     """Give the store the rows that only the journal has; `is_lost` if the store is a new one that
     takes the place of a lost one. Raises CannotRunError."""
     found = _Journal.read(state_dir)
-    if _lacking(found, store.publications(), is_lost=is_lost):
+    tips = store.look(lambda db: PublicationBook(db).tips())
+    if _lacking(found, tips, is_lost=is_lost):
         with store.transaction() as transaction:  # another run may have done the same meanwhile
             book, now = transaction.publications, transaction.now.wall_s
-            for one in _lacking(found, book.all(), is_lost=is_lost):
+            for one in _lacking(found, book.tips(), is_lost=is_lost):
                 book.announce(one, now)
     for path, entries in found.lists.items():
         if not any(entry in found.latest for entry in entries):
@@ -74,12 +80,12 @@ def import_publications(store: EventStore, state_dir: Path, *, is_lost: bool = F
 
 
 def _lacking(
-    journal_now: _Journal, rows: Iterable[Publication], *, is_lost: bool
+    journal_now: _Journal, known: Collection[str], *, is_lost: bool
 ) -> tuple[Publication, ...]:
-    """The publications of the journal that have no row. An item's entry of its own that announces
-    one counts only with `is_lost`: else its row was not committed, and nothing was published."""
+    """The publications of the journal that have no row, by the `known` tips of rows. An item's
+    entry of its own that announces one counts only with `is_lost`: else its row was not committed,
+    and nothing was published."""
     listed = [one for entries in journal_now.lists.values() for one in entries]
-    known = {row.tip for row in rows}
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for entry in journal_now.latest:
         texts = [entry.get(key) for key in ("tip", "commit", "branch", "waveId")]

@@ -1,0 +1,190 @@
+"""The journal's facts: the few fields that a cycle needs of all entries, also of 5,000 past waves.
+
+A file is read again only if it changed. What was read is kept in the state folder for the next
+cycle; without that file, or with a damaged one, the entries are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from state_store.documents.errors import CannotRunError, TidegateError
+from state_store.documents.files import (
+    Identity,
+    identity_of,
+    is_at_rest,
+    read_bytes,
+    write_bytes_atomic,
+)
+from state_store.documents.journal import (
+    FOLDER,
+    TOGETHER,
+    Key,
+    entries_about,
+    is_entry,
+    read_entries,
+)
+from state_store.values.lazy_dataclass import dataclass
+
+FILE_NAME = "journal_facts.json"
+_FACTS = (
+    *("slug", "repo", "phase", "timestamp", "verified", "waveId", "anchor"),
+    *("shipped", "commit", "tip", "branch", "target"),
+)
+_LAYOUT = 1
+_MANY_NEW = 100  # a file read again costs less than to write the facts of all
+
+Entry = dict[str, Any]
+_Files = dict[str, tuple[Identity, list[Entry]]]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFacts:
+    """The facts of the latest entries by (repo or None, slug), the names of the files in `folder`
+    that have these entries, the invalid files, and the lists of entries by file that an earlier
+    version wrote."""
+
+    folder: Path
+    latest: Mapping[Key, Entry]
+    names: Mapping[Key, str]
+    unreadable: tuple[Path, ...]
+    lists: Mapping[Path, list[Entry]]
+
+    def about(self, slug: str, repo: str | None, path: str | None) -> list[Entry]:
+        """The whole entries of an item, the latest first, as `entries_about` finds them."""
+        found = []
+        for fact in entries_about(self.latest, slug, repo, path):
+            key = (fact.get("repo"), slug)
+            held = read_entries(self.folder / self.names[key])
+            mine = [entry for entry in held if (entry.get("repo"), entry["slug"]) == key]
+            found += sorted(mine, key=_time)[-1:]
+        return sorted(found, key=_time, reverse=True)
+
+
+def journal_facts(state_dir: Path, *, now_ns: int | None = None) -> JournalFacts:
+    """The facts of a journal as it is now. Writes nothing. Raises CannotRunError if the folder
+    exists but cannot be listed.
+
+    A process lists the folder again only if a file came or went. We replace files, so this tells
+    every change of ours. `now_ns` is the time.
+    """
+    folder = state_dir / FOLDER
+    now, identity = now_ns or time.time_ns(), _identity_of_folder(folder)
+    if (last := _last.get(state_dir)) and last[0] == identity:
+        return last[1]
+    found = _facts(state_dir, folder, now)
+    _last.pop(state_dir, None)
+    if identity and is_at_rest(identity, now) and _identity_of_folder(folder) == identity:
+        _last[state_dir] = identity, found
+    return found
+
+
+def _facts(state_dir: Path, folder: Path, now: int) -> JournalFacts:
+    files = _remembered(state_dir)
+    latest: dict[Key, Entry] = {}
+    names: dict[Key, str] = {}
+    unreadable: list[Path] = []
+    lists: dict[Path, list[Entry]] = {}
+    for name, identity in _listed(folder):
+        known = files.get(name)
+        found = (
+            known[1]
+            if known and known[0] == identity
+            else _read(folder / name, identity, files, now)
+        )
+        if not found:
+            unreadable.append(folder / name)
+        elif name.startswith(TOGETHER):
+            lists[folder / name] = found
+        for entry in found:
+            key = (entry.get("repo"), entry["slug"])
+            if key not in latest or latest[key]["timestamp"] <= entry["timestamp"]:
+                latest[key], names[key] = entry, name
+    return JournalFacts(folder, latest, names, tuple(unreadable), lists)
+
+
+def keep_facts(state_dir: Path) -> None:
+    """Write what this process has read of the journal for the next one, if it read much. A folder
+    that cannot be written keeps nothing."""
+    files = _remembered(state_dir)
+    if len(files) < _kept_counts.get(state_dir, 0) + _MANY_NEW:
+        return
+    there = {name for name, _ in _listed(state_dir / FOLDER)}
+    kept = {name: files[name] for name in sorted(there & files.keys())}
+    body = json.dumps({"layout": _LAYOUT, "files": kept}).encode()
+    with suppress(CannotRunError, OSError):
+        seal = hashlib.sha256(body).hexdigest().encode()
+        write_bytes_atomic(state_dir / FILE_NAME, seal + b"\n" + body)
+        _kept_counts[state_dir] = len(files)
+
+
+_files: dict[Path, _Files] = {}
+_last: dict[Path, tuple[Identity, JournalFacts]] = {}
+_kept_counts: dict[Path, int] = {}
+
+
+def _identity_of_folder(folder: Path) -> Identity:
+    try:
+        return identity_of(folder.stat())
+    except OSError:
+        return ()
+
+
+def _remembered(state_dir: Path) -> _Files:
+    """The facts by file name that this process or an earlier one has read."""
+    if state_dir not in _files:
+        _files[state_dir] = _kept(state_dir)
+        _kept_counts[state_dir] = len(_files[state_dir])
+    return _files[state_dir]
+
+
+def _kept(state_dir: Path) -> _Files:
+    try:
+        seal, _, body = read_bytes(state_dir / FILE_NAME).partition(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != seal:
+            return {}
+        document = json.loads(body)
+        if document["layout"] != _LAYOUT:
+            return {}
+        found = {name: (tuple(seen), facts) for name, (seen, facts) in document["files"].items()}
+        return found if all(is_entry(e) for _, facts in found.values() for e in facts) else {}
+    except (TidegateError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _read(path: Path, identity: Identity, files: _Files, now: int) -> list[Entry]:
+    whole = read_entries(path)
+    found = [{key: entry[key] for key in _FACTS if key in entry} for entry in whole]
+    with suppress(OSError):
+        if is_at_rest(identity, now) and identity_of(path.stat()) == identity:
+            files[path.name] = identity, found
+    return found
+
+
+def _listed(folder: Path) -> list[tuple[str, Identity]]:
+    """The names of the files of a journal, in order."""
+    found: list[tuple[str, Identity]] = []
+    try:
+        with os.scandir(folder) as listing:
+            for one in listing:
+                if one.name.endswith(".json"):
+                    try:
+                        found.append((one.name, identity_of(one.stat())))
+                    except OSError:  # a link to nothing, which reading tells
+                        found.append((one.name, ()))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise CannotRunError(f"{folder} cannot be read: {error.strerror or error}") from error
+    return sorted(found)
+
+
+def _time(entry: Mapping[str, Any]) -> float:
+    return float(entry["timestamp"])
