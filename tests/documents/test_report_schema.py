@@ -28,6 +28,7 @@ def test_the_report_of_a_cycle_fits(shop: Shop, problems: Problems) -> None:
     assert problems(shop.report, SCHEMA) == []
     folder = shop.repo.path / "state" / "runs" / shop.wave
     kept = json.loads((folder / "report.json").read_text("utf-8"))
+    assert kept["$schema"] == SCHEMA["$id"]
     assert problems(kept, SCHEMA) == []
     assert problems(join(kept), SCHEMA) == []
     for record in kept["wave"]["built"]:

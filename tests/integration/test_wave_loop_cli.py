@@ -18,6 +18,7 @@ from driver.backend_api.driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.reports.pages.files import SCHEMA
 from tests.support.programs import LOOP, SCHEDULER, Project, environment, item, run, writes
 
 REPORT_KEYS = {
@@ -41,7 +42,8 @@ def test_a_manifest_is_shipped_to_a_wave_branch_with_git(project: Project) -> No
     assert project.branches() == [report["branch"]]
     assert project.git("show", f"{report['branch']}:a.txt") == "good"
     kept = project.state / "runs" / "w-1" / "report.json"
-    assert json.loads(kept.read_text(encoding="utf-8")) == json.loads(done.out)
+    printed = json.loads(done.out)
+    assert json.loads(kept.read_text(encoding="utf-8")) == {"$schema": SCHEMA, **printed}
 
 
 def test_without_git_work_is_proven_and_shipped_nowhere(project: Project) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from driver.reports.pages.files import SCHEMA
 from tests.support import warm
 from tests.support.beside import beside_on
 from tests.support.interpreter import PYTHON
@@ -487,7 +488,7 @@ def test_the_report_is_kept_where_agents_and_tests_have_printed(project: Project
     report = json.loads(out.read_text(encoding="utf-8"))
     assert f"tidegate: report written to {out}" in done.err.splitlines()
     kept = project.state / "runs" / report["wave_id"] / "report.json"
-    assert json.loads(kept.read_text(encoding="utf-8")) == report
+    assert json.loads(kept.read_text(encoding="utf-8")) == {"$schema": SCHEMA, **report}
 
 
 def test_a_recording_of_a_wave_can_be_replayed(project: Project) -> None:

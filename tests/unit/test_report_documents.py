@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from driver.reports.documents import join, split, whole_record
-from driver.reports.pages.files import write_reports
+from driver.reports.pages.files import SCHEMA, write_reports
 from state_store.documents.indented_json import indented
 
 RECEIPT = {
@@ -147,7 +147,8 @@ def test_details_that_cannot_be_written_stay_in_the_report(tmp_path: Path) -> No
     report = cycle(record("a"))
     assert write_reports(report, tmp_path, {}, said.append) == report
     assert "the details of the report are not in the run folder" in said[0]
-    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8")) == report
+    kept = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert kept == {"$schema": SCHEMA, **report}
 
 
 def test_the_page_is_appended_to_the_summary_of_a_job(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from state_store.documents.indented_json import indented
 Json = Mapping[str, Any]
 Say = Callable[[str], None]
 DOCUMENT = "report.json"
+SCHEMA = "urn:tidegate:schema:report:1"  # the name of tools/schemas/report.json
 MARKDOWN = "report.md"
 JUNIT = "junit.xml"
 SARIF = "report.sarif"
@@ -51,7 +52,7 @@ def write_reports(report: Json, folder: Path, environ: Mapping[str, str], say: S
         say(f"the details of the report are not in the run folder, so the report has them: {error}")
         short = dict(report)
     try:
-        write_json_atomic(folder / DOCUMENT, short)
+        write_json_atomic(folder / DOCUMENT, {"$schema": SCHEMA, **short})
     except (TidegateError, OSError, ValueError) as error:
         say(f"the report is not in the run folder: {error}")
     view = overview(with_sizes(report, sizes))
