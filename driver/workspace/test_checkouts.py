@@ -16,6 +16,7 @@ from pathlib import Path
 from driver.filesystem.clock import TICK_LIMIT_S
 from driver.filesystem.tree import Signature, remove_tree, signature_at, snapshot
 from driver.git.private_git import PrivateGit
+from driver.preparation.index_stats import differing, noted_in
 from driver.preparation.kept_copies import KeptCopy
 from driver.preparation.setup_reads import SetupKey
 from driver.preparation.stat_listing import StatListing
@@ -25,6 +26,7 @@ from state_store.values.lazy_dataclass import dataclass, field
 
 _OTHER_SETUPS = 3  # idle checkouts beyond the size of the pool, so that set-ups are not made twice
 _MAX_SETUPS = 3
+_MOST_COMPARED = 500  # their names fit on a command line
 
 
 @dataclass
@@ -85,18 +87,20 @@ class TreeCheckout(TestCheckout):
             return False
         if back is None:
             return False
-        self.is_new = False
         if tree == self.shown and not back & self.seen.keys():
-            return True
-        self.shown = ""
+            was_new, self.is_new = self.is_new, False
+            return not was_new or self._is_as_written({})
+        right = {} if self.is_new or not self.shown else self.seen
+        self.is_new, self.shown = False, ""
         before = _attributes(self.seen)
         self._switch(tree)
         if _attributes(self.seen) != before:
             # New attributes can change how unchanged files are written: write all of them again.
             self.index.unlink()
             self._switch(tree)
+            right = {}
         self.shown = tree
-        return True
+        return self._is_as_written(right)
 
     def settle(self) -> None:
         """Wait until a new change gets a later time than any seen file, so that no change is
@@ -125,6 +129,21 @@ class TreeCheckout(TestCheckout):
             if self.kept and _identity(self.path) == self.identity and self.kept.put_back():
                 self.kept.give_back()
         self.discard()
+
+    def _is_as_written(self, right: Mapping[str, Signature]) -> bool:
+        """True if each seen file is as git noted it when it wrote it, and nothing is there beside
+        them. Another process may have written between git and the listing, and what is listed
+        counts as right from then on. The signatures `right` are right already."""
+        try:
+            noted = noted_in(self.index, 32 if self.git.object_format == "sha256" else 20)
+        except ValueError:  # a format of a later git
+            return not self.git.tampered(self.path, self.index)
+        wrong = differing(self.seen, right, noted, self.products)
+        if any(path not in noted or path not in self.seen for path in wrong):
+            return False
+        # Some file systems change the times of a file after git has noted them.
+        suspects = wrong if len(wrong) < _MOST_COMPARED else ()
+        return not wrong or not self.git.tampered(self.path, self.index, suspects)
 
     def _switch(self, tree: str) -> None:
         self.git.switch(tree, self.path, self.index)
@@ -247,8 +266,9 @@ class TestCheckouts:
             elif self._shows(fresh, tree):
                 return fresh
             else:
+                whose = "the set-up" if fresh.made_for else "another process"
                 raise CannotRunError(
-                    f"the set-up in {fresh.path} still changes files after its end: "
+                    f"{whose} still changes files in {fresh.path} after its end: "
                     "end its background processes"
                 )
         raise CannotRunError(f"each set-up for {tree} used other files than the one before")
