@@ -127,8 +127,8 @@ def test_a_new_version_is_proven_with_the_new_version(tmp_path: Path, manager: A
     report, _ = scene.play({"dep": agent_writing(work)}, [owning("dep", work, noted)])
     assert report["shipped"] == ["dep"], built(report)
     versions = log.read_text().split()
-    assert versions[0] == "1.0"  # the base
-    assert set(versions[1:]) == {"2.0"}
+    assert versions.count("1.0") == 1  # the base, which is tested beside the work
+    assert {*versions} == {"1.0", "2.0"}
 
 
 def test_a_set_up_that_only_the_work_breaks_is_the_works_to_repair(tmp_path: Path) -> None:
