@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _LIMIT = re.compile(
     r"\b(?:usage|session|weekly|monthly|daily|hourly|spend|(?:5|five)-hour|opus|sonnet|fable)"
@@ -102,7 +101,11 @@ def _from_clock(clock: re.Match[str], now: datetime) -> float | None:
 
 
 def _zone(name: str | None, default: tzinfo | None) -> tzinfo | None:
+    if not name:
+        return default
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - rarely named
+
     try:
-        return ZoneInfo(name) if name else default
+        return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # Windows has no list of zones
         return default

@@ -5,7 +5,6 @@ Each adapter module builds its driver with its function `from_settings`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
@@ -92,6 +91,8 @@ def of_reviewer(sentence: str) -> str:
 
 def unknown(name: str) -> str:
     """The error message for an unknown backend name, with a suggestion."""
+    import difflib  # noqa: PLC0415 - only for an unknown name
+
     near = difflib.get_close_matches(name, ADAPTERS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(ADAPTERS)}"
     return f"unknown backend {name!r}; {hint}"
