@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver
+from driver.backends.cli.local_driver import LocalDriver
 from driver.checkout_guard.environment import EnvironmentFingerprint
 from driver.checkout_guard.fingerprint import CheckoutFingerprint, CheckoutWatch
 from driver.checkout_guard.guard import CheckoutGuard, is_own_write
@@ -59,9 +60,10 @@ class SideProcesses:
     ) -> SideProcesses:
         """The side processes of a wave; they and the processes of `drivers` end when the wave
         stops. A halt lets a started push continue for `push_patience_s` seconds: after a cut-off
-        push, nobody could know whether it arrived."""
-        setups = Processes()
-        side = cls(setups, setups.with_same_fork_server())
+        push, nobody could know whether it arrived. One fork server starts all of them."""
+        of_agents = (driver.processes for driver in drivers if isinstance(driver, LocalDriver))
+        first = next(of_agents, None) or Processes()
+        side = cls(first.with_same_fork_server(), first.with_same_fork_server())
         stop.on_set(side.setups.cancel)
         stop.on_set_patiently(side.talks.cancel, push_patience_s)
         for driver in drivers:
