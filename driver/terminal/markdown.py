@@ -16,6 +16,7 @@ _BROKEN_BAR = "\N{BROKEN BAR}"
 # Text that calls a person, names an issue or a request, or is an address.
 _ACTS = re.compile(r"@(?=\S)|#(?=[\w\[])|!(?=\d)|GH-(?=\d)|:(?=//)|www\.(?=\S)", re.IGNORECASE)
 _RUN = re.compile("`+")
+_LINK = re.compile(r"(\])(?=[(\[:])")
 _CELL_CHARS = 60
 
 
@@ -28,6 +29,12 @@ def plain(text: str, limit: int) -> str:
     """A line for text without Markdown, such as a title."""
     line = escaped(safe_line(" ".join(text[: limit * 4].split())))
     return line if len(line) <= limit else line[: limit - 3] + "..."
+
+
+def inline(text: str) -> str:
+    """A line of plain text for a file of Markdown: no link, picture or element of HTML."""
+    line = safe_line(" ".join(text.split())).replace("<", "&lt;").replace("://", ": //")
+    return _LINK.sub(r"\1 ", line)
 
 
 def code(text: str, limit: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from driver.terminal.markdown import inline
 from state_store.api import STATUS_STREAMS, StateAPI
 from state_store.database.events import TRACKER, WAVE_PREFIX
 from state_store.database.kept_items import MADE_FROM_ITEMS, changed_since
@@ -213,5 +214,5 @@ def _text(parts: Iterable[Sequence[str]]) -> str:
 
 
 def _line(value: Any) -> str:
-    """The value on one line, so that an item's title cannot make a heading."""
-    return " ".join(str(value).split())
+    """The value on one line, so that an item's title makes no heading, link or picture."""
+    return inline(str(value))

@@ -6,11 +6,12 @@ import random
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from driver.terminal.markdown import cell, code, fenced
+from driver.terminal.markdown import cell, code, fenced, inline
 from driver.terminal.safe_text import (
     html_text,
     json_text,
@@ -138,6 +139,11 @@ def test_markdown_is_code_and_calls_nobody(seed: int) -> None:
             assert not re.search(r"@\w|(?<!`)#\w|://|\bGH-\d|www\.\w", shown, re.IGNORECASE)
 
 
+def kinds_in(blocks: Any) -> set[str]:
+    """The kinds of all parts of a page of Markdown."""
+    return {part.type for block in blocks for part in (block, *(block.children or ()))}
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_markdown_parser_finds_code_only(seed: int) -> None:
     parser = (
@@ -157,3 +163,13 @@ def test_a_markdown_parser_finds_code_only(seed: int) -> None:
             f"{shape}_{end}" for shape in (*shapes, "paragraph") for end in ("open", "close")
         }
         assert kinds <= allowed, page
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_line_of_a_markdown_file_has_no_link_picture_or_element(seed: int) -> None:
+    parser = pytest.importorskip("markdown_it", reason="needs markdown-it-py").MarkdownIt(
+        "commonmark", {"html": True}
+    )
+    for text in outputs(seed):
+        found = kinds_in(parser.parse(f"- item {inline(text)}\n\n[b]: x\n"))
+        assert not found & {"link_open", "image", "html_inline", "html_block"}, inline(text)
