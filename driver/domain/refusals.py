@@ -255,3 +255,12 @@ def remedy_of(reason: str) -> str | None:
 def words_of(reason: str) -> str | None:
     """The words of the first reason in the table that are in a sentence."""
     return next((one.words for one in REFUSALS if one.words in reason), None)
+
+
+_SHIP = "the commits are kept; mend the cause and run again (operations.md, Where work goes)"
+
+
+def last_remedy(remedy: str | None, ship_error: str | None) -> str:
+    """The thing to do at the end of a wave, when no agent repairs the item any more."""
+    text = remedy or (_SHIP if ship_error else "")
+    return text.rpartition("If it stays, ")[2]

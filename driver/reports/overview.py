@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from driver.domain.refusals import last_remedy
 from driver.reports.documents import wave_of
 from driver.reports.item_times import backend_of, counts_before_and_after, seconds, times
 from state_store.values.lazy_dataclass import dataclass
@@ -79,7 +80,9 @@ class Item:
     @property
     def remedy(self) -> str:
         """The thing that a person can do about the reason."""
-        return "" if self.is_shipped else str(self.record.get("remedy") or "")
+        if self.is_shipped:
+            return ""
+        return last_remedy(self.record.get("remedy"), self.record.get("ship_error"))
 
     @property
     def repairs(self) -> int:

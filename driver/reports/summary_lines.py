@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.backlog.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
+from driver.domain.refusals import last_remedy
 from driver.reports.documents import wave_of
 from driver.reports.overview import overview
 from driver.reports.table import table_lines
@@ -100,6 +101,8 @@ def _unshipped(record: Json) -> str:
     test: Json = ((record.get("attempts") or [{}])[-1] or {}).get("test") or {}
     if record["verdict"] == "failed" and test.get("kind") == "red" and test.get("outputFile"):
         line += f"; its output: {test['outputFile']}"
+    elif remedy := last_remedy(record.get("remedy"), record.get("ship_error")):
+        line += f"; to do: {remedy}"
     if record.get("savedWork"):
         return f"{line}; its work: {record['savedWork']}"
     in_place = record.get("isolation") == "in_place" and record.get("filesWritten")

@@ -68,6 +68,13 @@ def repository(**more: Any) -> dict[str, Any]:
             id="no ship asked",
         ),
         pytest.param(
+            {"built": [record("a", "refused", error="changed outside its files: b",
+                              remedy="nothing at first: it is repaired. If it stays, say so")],
+             "shipped": []},
+            ["shipped 0 of 1 item", "a: refused: changed outside its files: b; to do: say so"],
+            id="a refusal says what to do at the end, when no agent repairs it any more",
+        ),
+        pytest.param(
             {"built": [record("a", "halted", error="halted: lunch; to go on: halt.py --clear",
                               savedWork="/s/a.patch")], "shipped": []},
             ["shipped 0 of 1 item", "a: halted: lunch; its work: /s/a.patch"],
@@ -76,7 +83,10 @@ def repository(**more: Any) -> dict[str, Any]:
         pytest.param(
             {"built": [record("a", ship_error="rejected")], "shipped": [],
              "shipped_repos": [repository(error="git_push_failed")]},
-            ["shipped 0 of 1 item", "a: verified: rejected", "branch wave/1: kept, not shipped",
+            ["shipped 0 of 1 item",
+             "a: verified: rejected; to do: the commits are kept; mend the cause and run again"
+             " (operations.md, Where work goes)",
+             "branch wave/1: kept, not shipped",
              "look: git -C /r log --stat HEAD..wave/1"],
             id="push refused",
         ),
