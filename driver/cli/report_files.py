@@ -63,9 +63,9 @@ def kept_beside_run(
     document, or the report of a wave that has no folder."""
     try:
         folder = state_dir / "runs" / safe_slug(str(report.get("wave_id")))
-    except ValueError:
-        return report
-    if not folder.is_dir():
+        if not folder.is_dir():
+            return report
+    except (OSError, ValueError):
         return report
     from driver.reports.pages.files import write_reports  # noqa: PLC0415 - loaded when a wave has ended
 

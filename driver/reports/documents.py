@@ -24,6 +24,7 @@ MOST_BYTES = 1_560  # of an item's line, with its names elsewhere in the documen
 _LONG = ("error", "remedy", "ship_error", "ship_warning", "title")
 _LISTS = ("filesWritten", "selfWrittenTests", "afterApproval")
 _NAMES = 6  # places of the document that name an item
+_NOT_SHIPPED = 300  # other parts of the document have nothing about an item that did not ship
 _MOST_LISTED, _MOST_CHARS = 8, 300
 
 
@@ -122,6 +123,7 @@ def _line(record: Json, path: Path, size: Json | None) -> OneLine:
         "details": str(path),
     }
     most = MOST_BYTES - _NAMES * len(json.dumps(record["slug"]))
+    most += 0 if record.get("verified") else _NOT_SHIPPED
     for shrink in _SHRINKS:
         if len(json.dumps({**short, **added})) <= most:
             break
@@ -147,8 +149,8 @@ _SHRINKS: tuple[Callable[[Json], dict[str, Any]], ...] = (
     _last_attempt,
     _without(_LISTS),
     _words_cut_at(100),
-    _without(("attempts",)),
     _words_cut_at(30),
+    _without(("attempts",)),
 )
 
 

@@ -74,15 +74,16 @@ def record(slug: str, **more: Any) -> dict[str, Any]:
 
 def cycle(*records: dict[str, Any]) -> dict[str, Any]:
     """The report of a cycle with these items."""
+    good = [one for one in records if one["verified"]]
     batch = {"runs": 3, "receipts": [RECEIPT] * len(records)}
     wave = {
         "wave_id": "w",
         "built": list(records),
-        "shipped": [one["slug"] for one in records],
+        "shipped": [one["slug"] for one in good],
         "shipped_repos": [{"repo": "/r", "integration": batch}],
-        "read_first": [{"slug": one["slug"], "grade": "B", "why": ["w" * 80]} for one in records],
+        "read_first": [{"slug": one["slug"], "grade": "B", "why": ["w" * 80]} for one in good],
     }
-    shipped = [{"slug": one["slug"], "buildRecord": one} for one in records]
+    shipped = [{"slug": one["slug"], "buildRecord": one} for one in good]
     return {"phase": "dispatch", "items_shipped": shipped, "wave_id": "w", "wave": wave}
 
 
@@ -91,11 +92,13 @@ def written(report: dict[str, Any], folder: Path) -> dict[str, Any]:
     return dict(write_reports(report, folder, {}, pytest.fail))
 
 
+@pytest.mark.parametrize("is_good", [True, False])
 @pytest.mark.parametrize("slug", ["a", "s" * 40, "caf\u00e9-au-lait"])
-def test_an_item_has_at_most_two_kilobytes(slug: str, tmp_path: Path) -> None:
+def test_an_item_has_at_most_two_kilobytes(slug: str, is_good: bool, tmp_path: Path) -> None:
     sizes = []
+    more = {"error": "\u00e9" * 2_000, "remedy": "r" * 500, "verified": is_good}
     for number in (1, 11):
-        records = [record(f"{slug}{n}", error="\u00e9" * 2_000) for n in range(number)]
+        records = [record(f"{slug}{n}", **more) for n in range(number)]
         short, _ = split(cycle(*records), tmp_path, {})
         sizes.append(len(indented(short)))
     assert (sizes[1] - sizes[0]) / 10 < 2_048

@@ -108,7 +108,7 @@ def _facts(item: Item) -> str:
     record = item.record
     grade = record.get("grade")
     facts = {
-        "Model": " ".join(filter(None, (item.backend, record.get("model")))),
+        "Agent": " ".join(filter(None, (item.backend, record.get("model")))),
         "Evidence": f"grade {grade}" if grade else "",
         "Commit": record.get("commit"),
         "Its work": record.get("savedWork"),

@@ -69,6 +69,7 @@ grid-template-columns:minmax(10rem,1fr) 6.5rem 12rem 6.5rem 4rem 5rem 5rem 5rem}
 .row .n{text-align:right;font-variant-numeric:tabular-nums}
 .head{color:var(--dim);font-size:.8rem;border-bottom:1px solid var(--line)}
 .items details+details{border-top:1px solid var(--line)}
+.items>details{content-visibility:auto;contain-intrinsic-size:auto 3.3rem}
 .items>details>summary{list-style:none;cursor:pointer}
 .items>details>summary::-webkit-details-marker{display:none}
 .items>details>summary .name::before{content:"\\25b8";color:var(--dim);display:inline-block;
