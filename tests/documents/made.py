@@ -10,6 +10,7 @@ from tests.documents.reference import configuration
 
 CONFIGURATION = schemas.ROOT / "docs" / "configuration.md"
 IMAGES = schemas.ROOT / "docs" / "images"
+LIVE, REPORT = MADE_PICTURES = (IMAGES / "live.svg", IMAGES / "report.svg")
 
 
 def made() -> dict[Path, str]:
@@ -17,7 +18,7 @@ def made() -> dict[Path, str]:
     texts = {schemas.FOLDER / n: schemas.text_of(s) for n, s in schemas.documents().items()}
     return {
         **texts,
-        IMAGES / "live.svg": live_picture(),
-        IMAGES / "report.svg": report_picture(),
+        LIVE: live_picture(),
+        REPORT: report_picture(),
         CONFIGURATION: configuration(CONFIGURATION.read_text(encoding="utf-8")),
     }

@@ -30,6 +30,12 @@ EVENTS = (
 
 def live_picture() -> str:
     """A terminal in which a wave is under way."""
+    title = "tidegate run: the live screen of a wave of 8 items"
+    return terminal_picture(live_lines(), COLUMNS, title)
+
+
+def live_lines() -> list[Painted]:
+    """The lines of that terminal, each with its colour."""
     signs = {
         "csv-export": Sign(NOW - 2, "Editing shop/export.py: quote a field that has a line break"),
         "search-index": Sign(NOW - 41, "python3 -m pytest -q tests/test_index.py"),
@@ -40,7 +46,7 @@ def live_picture() -> str:
     lines: list[Painted] = [("$ tidegate run --execute --max-items 8", ""), ("", "")]
     lines += [(event, "") for event in EVENTS]
     lines += [(line.text, line.colour) for line in frame(found, COLUMNS, HEIGHT)]
-    return terminal_picture(lines, COLUMNS, "tidegate run: the live screen of a wave of 8 items")
+    return lines
 
 
 def report_picture() -> str:
