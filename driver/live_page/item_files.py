@@ -1,0 +1,89 @@
+"""The outputs and the change of an item, as text that is safe to show."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from driver.live_page.feed import Feed
+from driver.reports.diffs import diffs
+from driver.terminal.safe_text import safe_text
+from driver.workspace.saved_patch import WORK
+from state_store.documents.journal import safe_slug
+from state_store.views.item_progress import ItemProgress
+
+_MOST_BYTES = 65_536
+_MOST_FILES = 200
+_ENDS = (".out", ".err")
+_SIDE_RUNS = ("canary", "baseline")
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def output(feed: Feed, item: ItemProgress, wanted: str) -> dict[str, Any]:
+    """The end of one output of the item, and the names of all. `wanted` is one of these names;
+    without it the newest output is shown."""
+    folder = feed.run_dir / safe_slug(item.slug)
+    found = _files(folder)
+    name = wanted if wanted in found else next(iter(found), "")
+    text, cut = _end_of(folder, name) if name else (b"", False)
+    shown = safe_text(text.decode("utf-8", "replace"))
+    return {"names": list(found), "name": name, "text": shown, "cut": cut}
+
+
+def change(feed: Feed, item: ItemProgress, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The diff of the item's work: of its commit, else of its saved patch."""
+    patch = feed.run_dir / safe_slug(item.slug) / WORK
+    record = {"slug": item.slug, "commit": item.commit, "savedWork": "", "error": item.reason}
+    if patch.is_file():
+        record["savedWork"] = str(patch)
+    rows = feed.store.publications() if item.commit else ()
+    repos = {one.repo for one in rows if any(c.commit == item.commit for c in one.items)}
+    report = {"built": [record], "shipped_repos": [{"repo": repo} for repo in sorted(repos)]}
+    found = diffs(report, environ).get(item.slug)
+    if found is None:
+        return {"text": "", "why": "there is no saved work yet"}
+    return {"text": safe_text(found.text), "why": found.why_not}
+
+
+def _files(folder: Path) -> dict[str, float]:
+    """The outputs below the item's folder, the newest first, and those of tests that have to fail
+    last. Links are left out, also those to folders."""
+    found: dict[str, float] = {}
+    with suppress(OSError):
+        entries = list(os.scandir(folder))
+        inner = [one for one in entries if one.is_dir(follow_symlinks=False)]
+        found |= _outputs(entries, "")
+        for one in inner[:_MOST_FILES]:
+            found |= _outputs(os.scandir(one.path), f"{one.name}/")
+    newest = sorted(found.items(), key=lambda one: (one[0].startswith(_SIDE_RUNS), -one[1]))
+    return dict(newest[:_MOST_FILES])
+
+
+def _outputs(entries: Iterable[os.DirEntry[str]], prefix: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for entry in entries:
+        if entry.name.endswith(_ENDS) and entry.is_file(follow_symlinks=False):
+            seen = entry.stat(follow_symlinks=False)
+            found |= {f"{prefix}{entry.name}": seen.st_mtime} if seen.st_size else {}
+    return found
+
+
+def _end_of(folder: Path, name: str) -> tuple[bytes, bool]:
+    """The last bytes of a regular file below the folder, and True if there are more. No link is
+    followed, also none that was made since the listing."""
+    inner, _, file_name = name.rpartition("/")
+    with ExitStack() as opened, suppress(OSError):
+        at = os.open(folder / inner, os.O_RDONLY | os.O_DIRECTORY | _NO_LINK)
+        opened.callback(os.close, at)
+        file = opened.enter_context(
+            os.fdopen(os.open(file_name, os.O_RDONLY | _NO_LINK, dir_fd=at), "rb")
+        )
+        seen = os.fstat(file.fileno())
+        if stat.S_ISREG(seen.st_mode):
+            file.seek(max(0, seen.st_size - _MOST_BYTES))
+            return file.read(_MOST_BYTES), seen.st_size > _MOST_BYTES
+    return b"", False

@@ -1,0 +1,76 @@
+"""The word `serve`: a page on this machine that shows the running wave."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+LOOK_EVERY_S = 0.5
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program. It ends with Ctrl-C."""
+    from driver.cli.flags import Parser
+    from tools.program import program
+
+    parser = Parser(prog="serve.py", description="Show the running wave in a browser.")
+    add = parser.add_argument
+    add("--port", metavar="N", type=int, default=0, help="of the page (default: any free one)")
+    add("--wave", metavar="ID", help="only this wave (default: always the newest)")
+    parser.add_shared("--state-dir")
+    return program(parser, _run, argv)
+
+
+def _run(asked: argparse.Namespace) -> int:
+    import secrets
+
+    from driver.execution.worker_pool import repeating
+    from driver.live_page.feed import Feed
+    from driver.live_page.server import LivePageServer
+    from state_store.database.store import EventStore
+    from state_store.documents.errors import CannotRunError, InputError
+    from state_store.write_api import STATE_DB_FILENAME
+    from tools.settings.load import process_environment, resolve_state_dir
+
+    if not 0 <= asked.port <= 65535:
+        raise InputError("--port is a number from 0 to 65535")
+    state_dir = resolve_state_dir(asked.state_dir)
+    path = state_dir / STATE_DB_FILENAME
+    if not path.exists():
+        raise InputError(f"no run has begun in {state_dir}; name its folder with --state-dir")
+    token = secrets.token_urlsafe(18)
+    with EventStore(path) as store:
+        feed = Feed(store, state_dir, asked.wave)
+        feed.look()
+        try:
+            server = LivePageServer(feed, token, process_environment(), asked.port)
+        except OSError as error:
+            why = error.strerror or error
+            raise CannotRunError(f"port {asked.port} cannot be used: {why}") from error
+        _told(server.address, token)
+        with server, repeating(LOOK_EVERY_S, feed.look):
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                return 0
+            finally:
+                server.is_over.set()
+    return 0
+
+
+def _told(address: str, token: str) -> None:
+    from driver.terminal.invocation import current, schema
+
+    if current().json:
+        import json
+
+        print(json.dumps({"schema": schema(), "address": address, "token": token}))
+    else:
+        print(f"page:  {address}")
+        print(f"token: {token}   (its stop button asks for it)")
+        print("Every user of this machine can open the page. Ctrl-C ends it.")
+    sys.stdout.flush()
