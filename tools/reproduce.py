@@ -1,7 +1,10 @@
 """Proves a shipped commit again in a new checkout, and compares the result with its receipt.
 
-Only the command line; the work is in `driver.maintenance.reproduce`. Exit code 0: same result, 1: a
-difference, 2: no such commit, 4: the test cannot run here.
+Without arguments it verifies what this project claims, step by step.
+
+Only the command line; the work is in `driver.maintenance`. Exit code 0: same result, or all steps
+hold; 1: a difference, or a step that failed; 2: no such commit; 4: the test cannot run here, or a
+step could not be checked.
 """
 
 from __future__ import annotations
@@ -24,14 +27,23 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from driver.maintenance.claims import Step
+    from driver.maintenance.reproduce import Reproduction, Surroundings
+
+
+NEWEST = "newest"
+
 
 def build_parser() -> argparse.ArgumentParser:
     from driver.cli.flags import Parser
 
-    parser = Parser(prog="reproduce.py", description="Prove a shipped commit again.")
+    what = "Prove a shipped commit again; without WAVE, verify what this project claims."
+    parser = Parser(prog="reproduce.py", description=what)
     add = parser.add_argument
-    add("wave", metavar="WAVE", help="the wave's id, or a prefix of it")
-    add("item", metavar="ITEM", help="the item's slug or id")
+    add("wave", metavar="WAVE", nargs="?", help=f"the wave's id, or a prefix of it, or {NEWEST}")
+    add("item", metavar="ITEM", nargs="?", help="the item's slug or id (default: all that shipped)")
+    add("--step", metavar="NAME", action="append", help="without WAVE: only this step")
+    add("--list", action="store_true", help="without WAVE: only name the steps")
     parser.add_shared("--repo", "--config", "--state-dir")
     return parser
 
@@ -43,6 +55,54 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from driver.maintenance.claims import steps_here
+    from state_store.documents.errors import InputError
+
+    if args.wave is None:
+        return verify(steps_here(), args)
+    if args.step or args.list:
+        raise InputError("--step and --list go without WAVE")
+    return _prove(args)
+
+
+def verify(steps: Sequence[Step], args: argparse.Namespace) -> int:
+    """Runs the asked for steps, with a line for each."""
+    import tempfile
+
+    from driver.cli.flags import guess
+    from driver.maintenance.claims import Result, check
+    from driver.terminal.safe_text import safe_text
+    from state_store.documents.errors import ExitCode, InputError
+    from tools.program import show
+    from tools.settings.load import process_environment
+
+    names = [step.name for step in steps]
+    for name in args.step or ():
+        if name not in names:
+            raise InputError(f"there is no step {name}{guess(name, names)}; {', '.join(names)}")
+    asked = [step for step in steps if step.name in (args.step or names)]
+    if args.list:
+        listed = [{"step": step.name, "claim": step.claim} for step in asked]
+        show({"steps": listed}, (f"{one.name}: {one.claim}" for one in asked), as_json=args.json)
+        return ExitCode.DONE
+    done = []
+    with tempfile.TemporaryDirectory(prefix="tidegate-claims-") as scratch:
+        for one in check(asked, Path(scratch), process_environment()):
+            done.append(one)
+            if not args.json:
+                print(safe_text(str(one)), flush=True)
+    results = {one.result for one in done}
+    held = sum(one.result is Result.HELD for one in done)
+    summary = f"{held} of {len(done)} steps hold"
+    document = {"ok": results == {Result.HELD}, "steps": [one.to_json() for one in done]}
+    show(document, [summary], as_json=args.json)
+    if Result.FAILED in results:
+        return ExitCode.NOT_ALL_SHIPPED
+    return ExitCode.CANNOT_RUN_HERE if Result.NOT_CHECKED in results else ExitCode.DONE
+
+
+def _prove(args: argparse.Namespace) -> int:
+    """Proves one item of a wave again, or all that shipped."""
     from driver.maintenance.reproduce import find, reproduce, surroundings
     from driver.terminal.safe_text import safe_line
     from state_store.documents.errors import ExitCode, InputError
@@ -51,14 +111,49 @@ def _run(args: argparse.Namespace) -> int:
     place = surroundings(args.repo, args.state_dir, args.config)
     if place.repository is None:
         raise InputError("this folder is in no repository: name the repository with --repo")
-    shipped = find(place.repository, place.settings, args.wave, args.item)
-    done = reproduce(shipped, place.repository, place.settings)
-    now, commit = done.now, shipped.commit[:12]
-    same = "the same as " + ("the receipt of then" if shipped.then else "what the commit says")
+    wave, items = _items(args, place)
+    found = [find(place.repository, place.settings, wave, item) for item in items]
+    done: list[Reproduction] = []
+    for shipped in found:
+        done.append(reproduce(shipped, place.repository, place.settings))
+        if not args.json:
+            print("\n".join(map(safe_line, _told(done[-1]))), flush=True)
+    documents = [one.to_json() for one in done]
+    whole = {"wave": wave, "same": all(one["same"] for one in documents), "items": documents}
+    show(documents[0] if args.item else whole, (), as_json=args.json)
+    return ExitCode.NOT_ALL_SHIPPED if any(one.differences for one in done) else ExitCode.DONE
+
+
+def _told(done: Reproduction) -> tuple[str, ...]:
+    now, commit = done.now, done.shipped.commit[:12]
+    same = "the same as " + ("the receipt of then" if done.shipped.then else "what the commit says")
     head = f"{commit}: {now.command}: {now.kind} after {now.duration_s:.1f} s"
-    lines = map(safe_line, (head, *(done.differences or (same,))))
-    show(done.to_json(), lines, as_json=args.json)
-    return ExitCode.NOT_ALL_SHIPPED if done.differences else ExitCode.DONE
+    return head, *(done.differences or (same,))
+
+
+def _items(args: argparse.Namespace, place: Surroundings) -> tuple[str, list[str]]:
+    """The wave, and the items that were named or that it shipped, as the state folder knows."""
+    from state_store.documents.errors import InputError
+    from state_store.views.glance import Glance
+    from state_store.write_api import STATE_DB_FILENAME
+
+    if args.item is not None and args.wave != NEWEST:
+        return args.wave, [args.item]
+    database = place.state_dir / STATE_DB_FILENAME
+    if not database.is_file():
+        raise InputError(
+            f"there is no database {database}; name ITEM, or its folder with --state-dir"
+        )
+    with Glance(str(database)) as glance:
+        known = glance.newest_waves(1000)
+        begun = [wave for wave in known if args.wave == NEWEST or wave.startswith(args.wave)]
+        if not begun or (args.wave != NEWEST and len(begun) > 1 and args.wave not in begun):
+            raise InputError(f"{len(begun)} waves in {database} begin with {args.wave!r}")
+        wave = args.wave if args.wave in begun else begun[0]
+        items = [args.item] if args.item is not None else list(glance.wave(wave)["shipped"])
+    if not items:
+        raise InputError(f"wave {wave} shipped nothing")
+    return wave, items
 
 
 if __name__ == "__main__":

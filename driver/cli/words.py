@@ -60,6 +60,12 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "show what a wave did and what its items printed",
         ("logs", "logs -f", "logs T-1 --lines 20"),
     ),
+    "report": (
+        "driver.reports.program",
+        LOOKING,
+        "compare nights: shipped, refused and why, cost",
+        ("report", "report --last 7"),
+    ),
     "halt": (
         "tools.halt",
         MENDING,
@@ -136,12 +142,6 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
 }
 # Provided by packages that may not be there: named only if their module is.
 OPTIONAL: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
-    "report": (
-        "driver.reports.program",
-        LOOKING,
-        "compare nights: shipped, refused and why, cost",
-        ("report", "report --last 7"),
-    ),
     "serve": (
         "driver.live_page.program",
         LOOKING,

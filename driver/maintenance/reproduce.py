@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from driver.backend_api.driver import CommandResult
 from driver.backends.cli.endings import command_result
 from driver.domain.commit_message import (
     ITEM_ID,
@@ -32,8 +33,9 @@ from driver.policy import known_red
 from driver.runners.result import Counts, Doubt
 from driver.scheduler.context import repository_in_sight
 from driver.terminal.safe_text import counted
-from driver.verification.reports import Reports, counting
-from driver.verification.test_run import Test, run_of, test_environment
+from driver.test_command.invocations import Command as Words
+from driver.verification.reports import counting
+from driver.verification.test_run import Test, counted_run, run_of, test_environment
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.root import workspace_root
 from driver.workspace.setup import preparation
@@ -138,16 +140,13 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
     with context.test_checkout(shipped.tree) as checkout:
         environment = {**test_environment(settings), **checkout.environment}
         top = checkout.path / shipped.work_dir
-        with Reports(shipped.command, top, environment, folder / "reports") as reports:
-            command = Command(
-                counting(shipped.command),
-                top,
-                {**reports.environment, **new_mark(key)},
-                settings.verify.timeout_s,
-                output=folder / "test",
-            )
-            result = command_result(processes.run(command))
-            found = reports.read()
+
+        def once(command: Words, variables: Mapping[str, str]) -> CommandResult:
+            limit, marked = settings.verify.timeout_s, {**variables, **new_mark(key)}
+            asked = Command(counting(command), top, marked, limit, output=folder / "test")
+            return command_result(processes.run(asked))
+
+        result, found = counted_run(shipped.command, top, environment, folder / "reports", once)
         test = Test(shipped.command, shipped.work_dir, base="")
         run = run_of(test, shipped.tree, result, checkout.tampered(), settings, found)
     return replace(run, purpose=_RUN, environment=tuple(sorted(environment)))

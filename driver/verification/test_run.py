@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -172,18 +172,28 @@ def run_test(
 def _run_counted(
     test: Test, folder: Path, wave: Wave, environment: Mapping[str, str], output: Path
 ) -> tuple[CommandResult, Mapping[str, tuple[Counts, ...]]]:
-    """Run a test that also writes its runner's own reports, if it can be asked for them. A test
-    that cannot start because of the reports is run again without them."""
-
     def once(command: Command, variables: Mapping[str, str]) -> CommandResult:
         marked = {**variables, **new_mark(wave.key)}
         limits = CommandLimits(wave.settings.verify.timeout_s, marked, output)
         return run_test_command(wave.driver, counting(command), folder, limits)
 
-    with Reports(test.command, folder, environment, output) as reports:
+    return counted_run(test.command, folder, environment, output, once)
+
+
+def counted_run(
+    command: Command,
+    folder: Path,
+    environment: Mapping[str, str],
+    output: Path,
+    once: Callable[[Command, Mapping[str, str]], CommandResult],
+) -> tuple[CommandResult, Mapping[str, tuple[Counts, ...]]]:
+    """Run a test that also writes its runner's own reports, if it can be asked for them. `once`
+    runs a command with variables. A test that cannot start because of the reports is run again
+    without them."""
+    with Reports(command, folder, environment, output) as reports:
         result = _without_notices(reports, once(reports.command, reports.environment))
         if not result.ok and reports.broke(f"{result.stdout}\n{result.stderr}"):
-            result = once(test.command, environment)
+            result = once(command, environment)
         return result, reports.read()
 
 

@@ -51,6 +51,16 @@ def test_a_shipped_commit_is_as_green_as_it_was(shipped: Project, name: str) -> 
     assert found["now"]["workDir"] == ("sub" if name == "b" else ".")
 
 
+def test_without_an_item_all_that_shipped_is_proven(shipped: Project) -> None:
+    for wave in ("w1", "w", "newest"):
+        found = told(shipped, wave, "--state-dir", shipped.state)
+        assert (found["wave"], found["same"], len(found["items"])) == ("w1", True, 2)
+    assert told(shipped, "newest", "a", "--state-dir", shipped.state)["same"] is True
+    assert reproduce(shipped, "w", "--state-dir", shipped.state).out.count("the same as") == 2
+    for words in (("x",), ("newest", "x")):
+        reproduce(shipped, *words, "--state-dir", shipped.state, code=2)
+
+
 def test_the_beginning_of_a_waves_id_is_enough(shipped: Project) -> None:
     assert told(shipped, "w", "a", "--state-dir", shipped.state)["same"] is True
 
