@@ -150,6 +150,8 @@ def _items(args: argparse.Namespace, place: Surroundings) -> tuple[str, list[str
         if not begun or (args.wave != NEWEST and len(begun) > 1 and args.wave not in begun):
             raise InputError(f"{len(begun)} waves in {database} begin with {args.wave!r}")
         wave = args.wave if args.wave in begun else begun[0]
+        if args.wave == NEWEST:  # that shipped something
+            wave = next((one for one in begun if glance.wave(one)["shipped"]), wave)
         items = [args.item] if args.item is not None else list(glance.wave(wave)["shipped"])
     if not items:
         raise InputError(f"wave {wave} shipped nothing")

@@ -140,7 +140,7 @@ def check(
         began = time.monotonic()
         missing = [name for name in step.needs if importlib.util.find_spec(name) is None]
         if missing:
-            why = f"{' and '.join(missing)} is not installed for {sys.executable}"
+            why = f"needs {' and '.join(missing)}, which is not installed for {sys.executable}"
             yield Checked(step, Result.NOT_CHECKED, 0.0, (why,))
             continue
         words = {HERE: str(scratch), PYTHON: sys.executable}

@@ -60,7 +60,7 @@ def test_a_step_without_its_tool_is_not_checked_which_is_no_pass() -> None:
     done = verified((GOOD, LACKS))
     assert done.code == 4
     assert "not checked" in done.out
-    assert "no_such_module_at_all is not installed" in done.out
+    assert "needs no_such_module_at_all, which is not installed" in done.out
 
 
 def test_the_document_names_every_step() -> None:
