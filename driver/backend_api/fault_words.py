@@ -10,7 +10,6 @@ from datetime import datetime
 
 from driver.backend_api.provider_fault import WRONG_ADDRESS, FaultKind, ProviderFault
 from driver.backend_api.throttle import DEFAULT_CAP_S
-from driver.backend_api.usage_limits import resets_at, says_used_up
 
 MESSAGE_CHARACTERS = 500
 SOON_S = DEFAULT_CAP_S  # a plan that works again this soon counts as a rate limit
@@ -70,16 +69,16 @@ _WORDS = (
     ),
     (FaultKind.BAD_REQUEST, r"invalid_request|context (?:length|window|size)"),
 )
-_TABLE = tuple((kind, re.compile(words, re.IGNORECASE | re.DOTALL)) for kind, words in _WORDS)
+_FLAGS = re.IGNORECASE | re.DOTALL  # compiled at the first fault: most runs have none
 # Statuses whose text says more than the status, with the number of table rows to search: a 400
 # may mean anything, and a 429 quotes a link to the page of keys.
-_ROWS = {None: len(_TABLE), 400: 4, 403: 4, 404: 4, 422: 4, 429: 2}
+_ROWS = {None: len(_WORDS), 400: 4, 403: 4, 404: 4, 422: 4, 429: 2}
 
 
 def fault_kind(status: int | None, words: str) -> FaultKind | None:
     """The fault in an HTTP status and its text; None if neither names a fault."""
-    for kind, pattern in _TABLE[: _ROWS.get(status, 0)]:
-        if pattern.search(words):
+    for kind, pattern in _WORDS[: _ROWS.get(status, 0)]:
+        if re.search(pattern, words, _FLAGS):
             return kind
     if status is None:
         return None
@@ -110,6 +109,11 @@ def fault_in(
 
 def used_up_in(text: str, now: datetime, *, status: int | None = None) -> ProviderFault | None:
     """The fault of a used-up plan; a rate limit if the plan works again soon."""
+    from driver.backend_api.usage_limits import (  # noqa: PLC0415 - by need, as above
+        resets_at,
+        says_used_up,
+    )
+
     if not says_used_up(text):
         return None
     message, when = text.strip()[:MESSAGE_CHARACTERS], resets_at(text, now)
