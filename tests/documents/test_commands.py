@@ -34,6 +34,7 @@ KEPT = "{wave}/cart"
 # A shown command -> what is run for it, in this order.
 RUN: dict[str, tuple[Try, ...]] = {
     "python driver/wave_scheduler.py --execute --demo": (Try(DEMO),),
+    "tidegate run --execute --demo": (Try(DEMO),),  # the same program
     "tidegate doctor": (Try("tidegate doctor"),),
     "tidegate run --execute": (Try("tidegate run --execute"),),
     "tidegate wave --manifest FILE --git": (
