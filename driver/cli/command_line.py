@@ -21,7 +21,7 @@ from driver.run_state.plan import Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler import cycle
 from driver.scheduler.context import CycleRequest, repository_in_sight
-from driver.terminal.color import is_terminal
+from driver.terminal.color import is_terminal, width_of_terminal
 from driver.terminal.invocation import schema
 from driver.terminal.progress import Progress, Terminal, to_stderr
 from driver.wave.dry_run import describe_dry_run
@@ -73,7 +73,8 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
         code = _answer(args, report, output)
         # Last, so that a terminal shows them below the long report.
         stopped = [str(report["error"])] if report.get("error") else []
-        for line in (*table_and_page(report), *lines, *stopped):
+        width = width_of_terminal(sys.stderr, less=len("tidegate: "))
+        for line in (*table_and_page(report, width), *lines, *stopped):
             to_stderr().say(line)
     return code
 

@@ -57,6 +57,7 @@ def _run(args: argparse.Namespace) -> int:
     from driver.reports.overview import overview
     from driver.reports.pages.wave_page import page
     from driver.reports.summary_lines import summary_lines, table_and_page
+    from driver.terminal.color import width_of_terminal
     from tools.program import show
 
     one = night(state, args.wave)
@@ -64,7 +65,8 @@ def _run(args: argparse.Namespace) -> int:
         whole = one.whole()
         changes = diffs(whole, found.settings.environ)
         return _write(args, page(overview(whole), one.folder, changes))
-    show(one.report, (*table_and_page(one.report), *summary_lines(one.report)), as_json=args.json)
+    table = table_and_page(one.report, width_of_terminal(sys.stdout))
+    show(one.report, (*table, *summary_lines(one.report)), as_json=args.json)
     return 0
 
 

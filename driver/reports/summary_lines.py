@@ -136,9 +136,9 @@ def _risks(report: Json) -> Iterator[str]:
         yield from [f"read first: {counted(more, 'more item')}"] if more > 0 else []
 
 
-def table_and_page(report: Json) -> Iterator[str]:
+def table_and_page(report: Json, width: int | None = None) -> Iterator[str]:
     """Yields the table of a wave's items, and the place of the page with everything."""
-    yield from table_lines(overview(report))
+    yield from table_lines(overview(report), width)
     if folder := run_folder(wave_of(report)):
         yield f"report: {folder / PAGE}"
 

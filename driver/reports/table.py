@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from driver.live.cells import fit, width_of
 from driver.reports import words
 from driver.reports.overview import Item, Overview
 from driver.terminal.safe_text import counted, safe_line
 
 HEAD = ("item", "result", "tests", "repairs", "time", "tokens", "cost")
-_MOST_ROWS, _MOST_NAME = 40, 36
+_MOST_ROWS, _MOST_NAME, _SHORT_NAME, _LEAST_NAME = 40, 36, 18, 8
+_DROPPED = ("repairs", "tokens", "time", "tests", "cost")  # the first ones go first
 _RIGHT = frozenset({"repairs", "time", "tokens", "cost"})
 
 
@@ -32,20 +33,40 @@ def ordered(view: Overview) -> list[Item]:
     return sorted(view.items, key=lambda item: (item.is_shipped, item.is_good))
 
 
-def table_lines(view: Overview) -> Iterator[str]:
-    """Yields the lines of the table. A long table names the items that did not ship first, and
-    counts the rest. Yields nothing for a wave without items."""
+def table_lines(view: Overview, width: int | None = None) -> Iterator[str]:
+    """Yields the lines of the table; those of a narrow terminal have fewer columns. A long table
+    names the items that did not ship first, and counts the rest. Yields nothing for a wave without
+    items."""
     if not view.items:
         return
     items = ordered(view)
     rows = [HEAD, *(cells(item) for item in items[:_MOST_ROWS])]
-    rows = [(_cut(safe_line(name)), *rest) for name, *rest in rows]
-    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    rows = [(safe_line(name), *rest) for name, *rest in rows]
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    widths[0] = min(widths[0], _MOST_NAME)
+    shown = _columns_within(widths, width)
     for row in rows:
-        yield _row(row, widths)
+        parts = (fit(row[n], widths[n], right=HEAD[n] in _RIGHT) for n in shown)
+        yield "  ".join(parts).rstrip()
     if more := items[_MOST_ROWS:]:
         yield f"... and {counted(len(more), 'more item')}"
     yield total(view)
+
+
+def _columns_within(widths: list[int], width: int | None) -> list[int]:
+    """The columns that fit, by number. Name and result stay. A name is cut before a column is
+    dropped, and `widths` says so."""
+    shown = [n for n, _ in enumerate(HEAD)]
+    if width is None:
+        return shown
+    least = min(widths[0], _SHORT_NAME)
+    for name in _DROPPED:
+        if least + sum(widths[n] + 2 for n in shown[1:]) <= width:
+            break
+        shown.remove(HEAD.index(name))
+    spare = width - sum(widths[n] + 2 for n in shown[1:])
+    widths[0] = max(min(widths[0], spare), _LEAST_NAME)
+    return shown
 
 
 def total(view: Overview) -> str:
@@ -59,31 +80,3 @@ def total(view: Overview) -> str:
         f"cost {words.at_least(words.dollars(sums.get('costUsd')), unpriced)}",
     )
     return "wave: " + ", ".join(parts)
-
-
-def columns(text: str) -> int:
-    """The width of `text` on a terminal."""
-    return sum(_width(c) for c in text)
-
-
-def _width(char: str) -> int:
-    """0 for a sign that is put above the one before it, 2 for a wide one."""
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def _cut(name: str) -> str:
-    """A name that fits into its column, by its width on the terminal."""
-    while columns(name) > _MOST_NAME:
-        name = name[:-4] + "..." if name.endswith("...") else name[:-3] + "..."
-    return name
-
-
-def _row(row: Sequence[str], widths: Sequence[int]) -> str:
-    """A row in columns: words to the left, numbers to the right."""
-    parts = []
-    for title, text, width in zip(HEAD, row, widths, strict=True):
-        gap = " " * (width - columns(text))
-        parts.append(gap + text if title in _RIGHT else text + gap)
-    return "  ".join(parts).rstrip()

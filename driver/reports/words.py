@@ -5,39 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from driver.terminal import amounts
+
 UNKNOWN = "unknown"
 NONE = "-"
-_MINUTE, _HOUR = 60, 3600
 
 
 def duration(seconds: float | None) -> str:
-    """`5.0 s`, `3m 12s` or `1h 04m`; `-` if nothing ran."""
+    """`0.4 s`, `12 s`, `3:12` or `1:04:00`; `-` if nothing ran."""
     if not seconds:
         return NONE if seconds is None else "0 s"
-    if round(seconds, 1) < _MINUTE:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < _HOUR:
-        return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s"
-    return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
+    return f"{seconds:.1f} s" if seconds < 9.95 else amounts.duration(seconds)
 
 
 def tokens(number: int | None) -> str:
-    """`940`, `12.3k` or `4.56M`; `unknown` if it was not measured."""
-    if number is None:
-        return UNKNOWN
-    if number < 1_000:
-        return str(number)
-    if number < 999_950:
-        return f"{number / 1_000:.1f}k"
-    return f"{number / 1_000_000:.2f}M"
+    """`940`, `12k` or `4.6M`; `unknown` if it was not measured."""
+    return UNKNOWN if number is None else amounts.tokens(number)
 
 
 def dollars(amount: float | None) -> str:
     """`$0.06`, `$12.40`, or `<$0.01` for a small amount; `unknown` if it has no price."""
-    if amount is None:
-        return UNKNOWN
-    return "<$0.01" if 0 < amount < 0.005 else f"${amount:.2f}"
+    return UNKNOWN if amount is None else amounts.usd(amount)
 
 
 def at_least(text: str, missing: int) -> str:

@@ -38,6 +38,16 @@ def is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
+def width_of_terminal(stream: TextIO | None, less: int = 0) -> int | None:
+    """The columns of a terminal, without those of a prefix; None if the stream is none."""
+    if stream is None or not is_terminal(stream):
+        return None
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns - less, 1)
+    except (OSError, ValueError):
+        return None
+
+
 def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
     """The text, painted if the stream (default: stdout) wants colors."""
     if not styles or not text or not wants_color(stream or sys.stdout):

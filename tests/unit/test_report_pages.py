@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from driver.live.cells import width_of
 from driver.reports.compare import compare
 from driver.reports.diffs import Diff
 from driver.reports.overview import DiffSize, Overview, overview
@@ -20,6 +21,7 @@ from driver.reports.pages.markdown_page import markdown
 from driver.reports.pages.sarif import sarif
 from driver.reports.pages.wave_page import page
 from driver.reports.past import night, nights
+from driver.reports.table import table_lines
 from state_store.documents.errors import InputError
 from tests.support import reported
 from tests.support.reported import EVIL, evil_report
@@ -201,3 +203,15 @@ def test_past_waves_are_found_by_the_begin_of_their_name(tmp_path: Path) -> None
     assert [one["attempts"] for one in whole] == [
         one["attempts"] for one in reported.report(2)["wave"]["built"]
     ]
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 160])
+def test_the_table_fits_the_terminal_and_keeps_name_and_result(width: int) -> None:
+    made = reported.report(12)
+    made["wave"]["built"][0]["slug"] = "\u4e2d\u6587-" * 20
+    *rows, total = table_lines(overview(made), width)
+    assert max(map(width_of, rows)) <= width
+    assert rows[0].split()[:2] == ["item", "result"]
+    assert all(re.search("shipped|failed|refused|undecided|verified", row) for row in rows[1:])
+    assert total.startswith("wave: time ")
+    assert ("cost" in rows[0].split()) == (width >= 40)
