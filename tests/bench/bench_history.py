@@ -1,4 +1,4 @@
-"""What it costs a cycle to look through a long history for what was shipped.
+"""What long histories cost a cycle: of commits, for what was shipped, and of past waves.
 
 `python -m pytest -m bench -s tests/bench/bench_history.py` prints it: the first time, and once all
 but a few commits are known.
@@ -10,16 +10,20 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from driver.git.private_git import PrivateGit, open_repository
 from driver.publishing.published_history import History
 from state_store.write_api import STATE_DB_FILENAME
+from tests.bench.cycles import Cycles
+from tests.bench.past_waves import add_past_waves
 from tests.support.repos import make_repo, user_environ
 
 pytestmark = pytest.mark.bench
 COMMITS, SHIPPED, NEW = 50_000, 5_000, 20
+PAST_WAVES = 5_000
 
 
 def _spent_s(work: Callable[[], object]) -> float:
@@ -68,3 +72,19 @@ def test_a_long_history_is_walked_through_once(tmp_path: Path) -> None:
           f" {NEW} commits more: {again:.3f} s; the same again: {same:.3f} s")  # fmt: skip
     assert len(history.shipments(git, later)) == SHIPPED + NEW // 10
     assert again < first / 2
+
+
+def test_past_waves(tmp_path: Path) -> None:
+    """One item with an instant agent, in a state folder with and without past waves."""
+    young, old = (Cycles(tmp_path / name, 60) for name in ("young", "old"))
+    one = ("--execute", "--max-items", "1")
+    for cycles in (young, old):
+        cycles.run(*one)
+    add_past_waves(old.state, PAST_WAVES)
+    first = old.run(*one)[0]
+    runs = [(young.run(*one)[0], old.run(*one)[0]) for _ in range(5)]
+    few, many = (median(column) for column in zip(*runs, strict=True))
+    size = (old.state / STATE_DB_FILENAME).stat().st_size / PAST_WAVES / 2**10
+    print(f"\n{PAST_WAVES:,} past waves: the first cycle {first:.2f} s of processor, the next"
+          f" {many:.2f} s, {many / few:.2f} x the {few:.2f} s without them;"
+          f" {size:.1f} KiB a wave in the database")  # fmt: skip

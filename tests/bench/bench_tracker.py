@@ -9,14 +9,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import pytest
 
+from tests.bench.cycles import Cycles, Spent
+
 pytestmark = pytest.mark.bench
 ITEMS = 100_000
+FEW = 5
 PROGRAM = Path(__file__).with_name("tracker_work.py")
 Run = tuple[float, float, float]  # milliseconds of processor, of wall time, MiB
 
@@ -88,3 +93,40 @@ def test_sync(tmp_path: Path) -> None:
     print(f"\nsync with the store, {ITEMS:,} items")
     told("first", runs["first"], told("parsing", runs["parsing"]))
     told("unchanged", runs["unchanged"], told("hashing", runs["hashing"]))
+
+
+def test_cycle(tmp_path: Path) -> None:
+    """Whole cycles with all open items: processor time of the program and of all it starts. The
+    same run with five items stands beside it, for agents, tests and git cost what they cost."""
+    runs: dict[str, list[Spent]] = {}
+    for number in range(3):
+        long, short = (Cycles(tmp_path / f"{number}-{count}", count) for count in (ITEMS, 3 * FEW))
+        works: dict[str, Callable[[], Spent]] = {
+            "parsing": long.parse,
+            "dry run": partial(long.run, "--dry-run"),
+            "execute, first": partial(long.run, "--execute", "--max-items", f"{FEW}"),
+            "execute, next": partial(long.run, "--execute", "--max-items", f"{FEW}"),
+            "a short tracker, first": partial(short.run, "--execute", "--max-items", f"{FEW}"),
+            "a short tracker, next": partial(short.run, "--execute", "--max-items", f"{FEW}"),
+        }
+        for called, run in works.items():
+            runs.setdefault(called, []).append(run())
+    print(f"\ncycles, {ITEMS:,} open items, {FEW} of them taken")
+    base = median(seconds for seconds, _ in runs["parsing"])
+    for called, spent in runs.items():
+        seconds, size = (median(column) for column in zip(*spent, strict=True))
+        print(f"  {called}: {seconds:.2f} s of processor, {seconds / base:.2f} x, {size:.0f} MiB")
+
+
+def test_a_change_of_status(tmp_path: Path) -> None:
+    tracker = a_tracker(tmp_path / "tracker.json", ITEMS)
+    (tmp_path / "state").mkdir()
+    measured("sync", tracker, tmp_path / "state")
+    runs: dict[str, list[Run]] = {"hashing": [], "writing": [], "a change": []}
+    for _ in range(5):
+        runs["hashing"].append(measured("digest", tracker, tmp_path / "state"))
+        runs["writing"].append(measured("rewrite", tracker, tmp_path / "state"))
+        runs["a change"].append(measured("change", tracker, tmp_path / "state"))
+    print(f"\na change of status, {ITEMS:,} open items")
+    told("hashing", runs["hashing"])
+    told("a change", runs["a change"], told("writing", runs["writing"]))

@@ -84,8 +84,35 @@ def sync() -> Work:
     return work
 
 
+def rewrite() -> Work:
+    """The tracker's bytes replaced by themselves: the least that a change of one item can cost."""
+    from state_store.documents.files import read_bytes, write_bytes_atomic
+
+    def work(tracker: Path, _: Path) -> None:
+        write_bytes_atomic(tracker, read_bytes(tracker, 2**27))
+
+    return work
+
+
+def change() -> Work:
+    """A status set in the store, and brought into the file."""
+    from state_store.api import StateAPI
+    from state_store.tracker.ingest import sync_tracker
+
+    def work(tracker: Path, state: Path) -> None:
+        with StateAPI(state / "tracker_events.db") as api:
+            sync_tracker(api, tracker)  # what `rewrite` did has no effect
+            status = {"todo": "claimed", "claimed": "todo"}[
+                (api.store.item("T-70000") or {})["status"]
+            ]
+            api.append("tracker", "item_updated", {"id": "T-70000", "status": status})
+            assert sync_tracker(api, tracker).exported == 1
+
+    return work
+
+
 WORKS: dict[str, Callable[[], Work]] = {
-    work.__name__: work for work in (parse, digest, intake, keep, imports, sync)
+    work.__name__: work for work in (parse, digest, intake, keep, imports, sync, rewrite, change)
 }
 
 
