@@ -83,7 +83,7 @@ def _matches(signature: Signature, noted: Noted) -> bool:
     changed, changed_ns, modified, modified_ns, _, inode, mode, _, _, size = noted
     if len(signature) == 1:
         return stat.S_IFMT(mode) == _SUBMODULE
-    _, own_size, own_modified, own_changed, own_inode = signature
+    _, own_size, own_modified, own_changed, own_inode, *_ = signature
     return (
         own_size & _32_BITS == size
         and own_inode & _32_BITS == inode

@@ -28,13 +28,21 @@ _MOST_MENDED = 500  # with more changed paths, a new copy takes no longer
 
 class KeptCopies:
     """The copies of the paths `names` below the folder `top`. Copies without a place wait in the
-    folder `spare`. Safe to use from many threads."""
+    folder `spare`. With `by_content`, they are compared by their content as well. Safe to use from
+    many threads."""
 
     def __init__(
-        self, top: Path, names: tuple[str, ...], environ: Mapping[str, str], spare: Path
+        self,
+        top: Path,
+        names: tuple[str, ...],
+        environ: Mapping[str, str],
+        spare: Path,
+        *,
+        by_content: bool = False,
     ) -> None:
         self.names = tuple(str(PurePosixPath(name)) for name in names)
         self._top, self._environ, self._spare = top, environ, spare
+        self._by_content = by_content
         self._sources = {name: StatListing(top, (name,)) for name in self.names}
         self._at_start = {name: self._source(name) for name in self.names}
         self._numbers = itertools.count()
@@ -73,7 +81,7 @@ class KeptCopies:
             for name in self.names:
                 remove_tree(place / name)
         self.copy_to(place)
-        return KeptCopy(self, place, StatListing(place, self.names, expected=self.size))
+        return KeptCopy(self, place, self._listing(place))
 
     def lay_for_agent(self, place: Path) -> KeptCopy:
         """A copy in the folder `place`, perhaps that of an agent that has ended. Raises OSError."""
@@ -89,7 +97,7 @@ class KeptCopies:
             for name in self.names:
                 remove_tree(place / name)
         self.copy_to(place)
-        return KeptCopy(self, place, StatListing(place, self.names, expected=self.size))
+        return KeptCopy(self, place, self._listing(place))
 
     def put_aside(self, copy: KeptCopy) -> None:
         """Take the copy of an agent that has ended out of its clone. Raises OSError."""
@@ -130,6 +138,9 @@ class KeptCopies:
         else:
             copy_into(source, target)
         return True
+
+    def _listing(self, place: Path) -> StatListing:
+        return StatListing(place, self.names, expected=self.size, by_content=self._by_content)
 
     def _require_inside(self, place: Path) -> None:
         """Raise OSError if a link of the tree leads a copied path out of `place`."""

@@ -1,4 +1,5 @@
-"""Lists the stat data of large folders again and again, with the system's `find`.
+"""Lists the stat data of large folders again and again, with the system's `find`. Where stat data
+do not tell every change, the content is read as well.
 
 The interpreter needs ten times as much of its own processor for it, and its threads wait for each
 other meanwhile. `snapshot` gives the same for small folders, and where `find` cannot.
@@ -6,6 +7,7 @@ other meanwhile. `snapshot` gives the same for small folders, and where `find` c
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -34,8 +36,8 @@ _GLOB = re.compile(r"([\\*?\[])")
 
 class StatListing:
     """Lists the paths `names` in the folder `top` and everything in them, or with no `names`
-    everything in it, except for the paths `without`. `expected` is about how many these are. Not
-    thread safe."""
+    everything in it, except for the paths `without`. `expected` is about how many these are. With
+    `by_content`, a file's signature ends with a digest of its content. Not thread safe."""
 
     def __init__(
         self,
@@ -43,8 +45,11 @@ class StatListing:
         names: tuple[str, ...] = (),
         without: Collection[str] = (),
         expected: int = 0,
+        *,
+        by_content: bool = False,
     ) -> None:
         self._top, self._names, self._without = top, names, without
+        self.by_content = by_content
         self._many = expected > _FEW
         self._printed = b""
         self._records: dict[str, str] = {}
@@ -52,7 +57,7 @@ class StatListing:
 
     def at(self, top: Path) -> StatListing:
         """The listing of the same paths in a folder that this one was moved to."""
-        moved = StatListing(top, self._names, self._without)
+        moved = StatListing(top, self._names, self._without, by_content=self.by_content)
         moved._many, moved._printed = self._many, self._printed
         moved._records, moved._seen = self._records, self._seen
         return moved
@@ -65,6 +70,16 @@ class StatListing:
     def look(self) -> Mapping[str, Signature]:
         """Map each path to its signature (see `snapshot`). Raises OSError if a folder cannot be
         read."""
+        seen = self._stat_data()
+        if not self.by_content:
+            return seen
+        top = f"{self._top}/"
+        return {
+            path: (*one, _digest(top + path)) if stat.S_ISREG(one[0]) else one
+            for path, one in seen.items()
+        }
+
+    def _stat_data(self) -> Mapping[str, Signature]:
         printed = self._found() if self._many else None
         if printed is None:
             seen = self._read()
@@ -114,6 +129,23 @@ class StatListing:
                 signature = signature_at(f"{self._top}/{name}")
             if signature is not None:  # else it was just removed
                 yield name, signature
+
+
+def _digest(path: str) -> int:
+    """A number for the content of a file, or for the error if it cannot be read."""
+    try:
+        # Something else may stand there by now, and a pipe would never end.
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as trouble:
+        return -(trouble.errno or 1)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return 0
+        with os.fdopen(file, "rb", closefd=False) as stream:
+            made = hashlib.file_digest(stream, "sha256").digest()
+        return int.from_bytes(made[:16], "big")
+    finally:
+        os.close(file)
 
 
 def _read_out(record: str) -> Signature | None:

@@ -15,7 +15,7 @@ from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, MODE_PROGRAM, Change
 from driver.execution.worker_pool import Turns
-from driver.filesystem.clock import next_tick
+from driver.filesystem.clock import next_tick, notes_all_changes
 from driver.filesystem.tree import (
     newest_ns,
     remove_tree,
@@ -66,11 +66,18 @@ class CloneContext(GitContext):
         # early.
         self._writing = Turns(os.cpu_count() or 2)
         check_copies(repository.top, prepare.copy, self.paths)
-        self._copies = KeptCopies(repository.top, prepare.copy, git.environ, folder / "copies")
         self._removal = Removal(folder / "removed", git.environ)
         self._reads = SetupReads(prepare.setup, prepare.reads, self.paths, self.text)
         self._changes = dict[str, tuple[Change, ...]]()
         own_folder(folder, git.environ)
+        self._by_content = not notes_all_changes(folder / "probe")
+        self._copies = KeptCopies(
+            repository.top,
+            prepare.copy,
+            git.environ,
+            folder / "copies",
+            by_content=self._by_content,
+        )
         for name in ("items", "proving", "reading", "indexes"):
             (folder / name).mkdir(exist_ok=True)
         self.checkouts = self.pool(1)
@@ -271,7 +278,8 @@ class CloneContext(GitContext):
         )
 
     def _listing(self, path: Path, without: tuple[str, ...] = (".git",)) -> StatListing:
-        return StatListing(path, without=without, expected=len(self.listed))
+        files = len(self.listed)
+        return StatListing(path, without=without, expected=files, by_content=self._by_content)
 
     def _new_place(self, number: int) -> tuple[Path, Path]:
         indexes = self.folder / "indexes"
@@ -327,7 +335,8 @@ class CloneContext(GitContext):
         """Give a test checkout a `.git` that no test has written, with the index of the tree."""
         own = checkout.path / ".git"
         with contextlib.suppress(OSError):
-            if not own.is_symlink() and snapshot(own) == checkout.git_dir:
+            same = not self._by_content and not own.is_symlink()
+            if same and snapshot(own) == checkout.git_dir:
                 index = own / "index"
                 shutil.copyfile(checkout.index, index)
                 checkout.git_dir = {**checkout.git_dir, "index": signature_of(index.lstat())}

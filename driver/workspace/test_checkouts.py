@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from driver.filesystem.clock import TICK_LIMIT_S
-from driver.filesystem.tree import Signature, remove_tree, signature_at, snapshot
+from driver.filesystem.tree import Signature, remove_tree, signature_at
 from driver.git.private_git import PrivateGit
 from driver.preparation.index_stats import differing, noted_in
 from driver.preparation.kept_copies import KeptCopy
@@ -52,7 +52,9 @@ class TreeCheckout(TestCheckout):
 
     def __post_init__(self) -> None:
         self.identity = _identity(self.path)
-        self.products_beside = snapshot(self.beside) if self.beside else {}
+        by_content = self.listing.by_content
+        self._beside = StatListing(self.beside, by_content=by_content) if self.beside else None
+        self.products_beside = self._beside.look() if self._beside else {}
 
     @property
     def probe(self) -> Path:
@@ -64,8 +66,8 @@ class TreeCheckout(TestCheckout):
         return self.git.tampered(self.path, self.index, suspects) if suspects else ()
 
     def touched(self, written: Mapping[str, Signature]) -> tuple[str, ...]:
-        top, products, now = f"{self.path}/", self.products, None
-        if self.listing.is_large:
+        products, now = self.products, None
+        if self.listing.is_large or self.listing.by_content:
             with contextlib.suppress(OSError):  # a folder that may not be read: look at each path
                 now = self.listing.look()
         return tuple(
@@ -74,8 +76,12 @@ class TreeCheckout(TestCheckout):
             # A set-up product that is also in the tree belongs to the tree.
             if products.get(path) != before
             and len(before) > 1
-            and (signature_at(top + path) if now is None else now.get(path)) != before
+            and (self._signature_at(path) if now is None else now.get(path, ()))[: len(before)]
+            != before
         )
+
+    def _signature_at(self, path: str) -> Signature:
+        return signature_at(f"{self.path}/{path}") or ()
 
     def show(self, tree: str) -> bool:
         """Switch to exactly `tree`; False if the checkout is spoiled and must be made again."""
@@ -152,7 +158,7 @@ class TreeCheckout(TestCheckout):
     def _put_back(self) -> set[str] | None:
         """Undo the changes of the last test; returns the paths that differed, None if that is
         impossible."""
-        if self.beside and snapshot(self.beside) != self.products_beside:
+        if self._beside and self._beside.look() != self.products_beside:
             return None
         if self.kept and not self.kept.put_back():
             return None

@@ -14,6 +14,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from driver.filesystem.clock import notes_all_changes
 from driver.filesystem.tree import Signature
 from driver.git.private_git import PrivateGit, open_repository
 from driver.preparation.stat_listing import StatListing
@@ -148,6 +150,12 @@ def still_writing(lab: Lab) -> None:
     lab.afterwards.append(lambda: (writer.kill(), writer.wait()))
 
 
+def mapped(lab: Lab, name: str) -> None:
+    """Write through a mapping that was read first: in tmpfs, no time of the file changes."""
+    with (lab.top / name).open("r+b") as file, mmap.mmap(file.fileno(), 0) as view:
+        view[8:9] = bytes(view[8:9]).replace(b"1", b"6").replace(b"2", b"6")
+
+
 def moved_away(lab: Lab, put: Callable[[Path, Path], object]) -> None:
     away = lab.outside / "moved"
     lab.top.rename(away)
@@ -236,6 +244,8 @@ WAYS: dict[str, Callable[[Lab], object]] = {
     "a second name outside": named_outside,
     "a file that is still open": kept_open,
     "a file that is still mapped": kept_mapped,
+    "a mapped file without a trace": lambda lab: mapped(lab, "lib/x.py"),
+    "another mapped file": lambda lab: mapped(lab, "lib/y.py"),
     STILL_WRITING: still_writing,
     "a deletion": lambda lab: (lab.top / "lib/x.py").unlink(),
     "a folder that is gone": lambda lab: shutil.rmtree(lab.top / "lib/deep"),
@@ -254,7 +264,7 @@ WAYS: dict[str, Callable[[Lab], object]] = {
         (lab.top / "empty.txt").unlink(),
         os.mkfifo(lab.top / "empty.txt"),
     ),
-    "a hole of eight gigabytes": lambda lab: os.truncate(lab.top / "empty.txt", 1 << 33),
+    "a hole of half a gigabyte": lambda lab: os.truncate(lab.top / "empty.txt", 1 << 29),
     "a hidden file": written(".evil"),
     "an ignored file": written("out/deep/evil"),
     "an empty folder": lambda lab: (lab.top / "evil").mkdir(),
@@ -306,6 +316,7 @@ WAYS: dict[str, Callable[[Lab], object]] = {
         lab, lambda away, top: shutil.copytree(away, top, symlinks=True)
     ),
 }
+ALWAYS = (STILL_WRITING, "a mapped file without a trace")
 _EVERY = {0: 2, 700: 6}  # a sample is in the default run, for they take a while
 
 
@@ -332,12 +343,15 @@ def warm_with(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[in
         one.context.close()
 
 
-def warm_checkout(folder: Path, files: int) -> Warm:
+def warm_checkout(folder: Path, files: int, *, copied: bool = False) -> Warm:
     environ = user_environ(folder / "home")
     more = {f"data/{number % 20}/{number}.txt": f"{number}\n" for number in range(files)}
-    repo = open_repository(make_repo(folder / "repo", environ, {**FILES, **more}).path, environ)
+    user = make_repo(folder / "repo", environ, {**FILES, **more})
+    if copied:
+        user.write({"deps/a.py": GOOD})
+    repo = open_repository(user.path, environ)
     git = PrivateGit.create(folder / "private", repo, environ)
-    context = CloneContext(folder / "root", git, repo, Preparation())
+    context = CloneContext(folder / "root", git, repo, Preparation(("deps",) if copied else ()))
     work = context.workspace("w")
     (work.top / "lib/y.py").write_text("VALUE = 2\n")
     trees = (context.base_tree, work.collect(()).tree)
@@ -377,7 +391,7 @@ def exact_state(top: Path) -> dict[str, str]:
         pytest.param(
             size,
             name,
-            marks=[pytest.mark.sweep] if number % every and name != STILL_WRITING else [],
+            marks=[pytest.mark.sweep] if number % every and name not in ALWAYS else [],
             id=f"{name}-among-{size}",
         )
         for size, every in _EVERY.items()
@@ -437,6 +451,31 @@ def test_what_is_written_before_the_listing_is_not_taken_for_the_tree(
         assert len(looks) == 2
         assert again.path != checkout.path  # it was thrown away
         assert exact_state(again.path) == warm.exact[other]
+
+
+def test_a_change_without_a_trace_in_memory_is_seen(tmp_path: Path) -> None:
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        pytest.skip("no such folder")
+    with tempfile.TemporaryDirectory(prefix="tidegate-", dir=memory) as folder:
+        probe = Path(folder, "probe")
+        probe.write_text(GOOD)
+        before = probe.lstat()
+        with probe.open("r+b") as file, mmap.mmap(file.fileno(), 0) as view:
+            view[8:9] = b"6" if view[8:9] == b"1" else b"1"
+        no_trace = probe.lstat().st_ctime_ns == before.st_ctime_ns
+        assert notes_all_changes(Path(folder, "other")) is not no_trace
+        warm = warm_checkout(Path(folder), 0, copied=True)
+        base, other = warm.trees
+        for poisoned, proven in ((base, other), (other, base), (base, base)):
+            with warm.context.test_checkout(poisoned) as checkout:
+                assert checkout.tampered() == ()
+                for name in ("lib/x.py", "deps/a.py"):
+                    mapped(Lab(checkout.path, tmp_path, ExitStack()), name)
+                assert checkout.tampered() == ("lib/x.py",)
+            with warm.context.test_checkout(proven) as again:
+                assert exact_state(again.path) == warm.exact[proven]
+        warm.context.close()
 
 
 def test_the_table_is_as_large_as_promised() -> None:
