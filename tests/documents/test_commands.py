@@ -161,7 +161,6 @@ RUN: dict[str, tuple[Try, ...]] = {
     "tidegate state sync --prefer T-1=file": (Try("tidegate state sync --prefer T-1=store"),),
     "tidegate reproduce": (Try("tidegate reproduce --list"),),
     "tidegate reproduce WAVE [ITEM]": (Try("tidegate reproduce newest"),),
-    "tidegate reproduce WAVE ITEM": (Try("tidegate reproduce {wave} round-prices"),),
     "tidegate reproduce WAVE ITEM [--repo DIR] [--state-dir DIR] [--json]": (
         Try("tidegate reproduce {wave} round-prices --repo . --state-dir state --json"),
     ),
