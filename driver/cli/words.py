@@ -1,11 +1,9 @@
 """The words of the command `tidegate`: program, purpose and examples of each. Data only.
 
-Imports nothing of weight, so that the help and the completions start at once.
+Imports nothing, so that the help and the completions start at once.
 """
 
 from __future__ import annotations
-
-import os
 
 EVERY_DAY, LOOKING, MENDING, MORE = "every day", "looking", "stopping and mending", "more"
 
@@ -65,6 +63,12 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         LOOKING,
         "compare nights: shipped, refused and why, cost",
         ("report", "report --last 7"),
+    ),
+    "serve": (
+        "driver.live_page.program",
+        LOOKING,
+        "a page on this machine that shows the running wave",
+        ("serve",),
     ),
     "halt": (
         "tools.halt",
@@ -140,46 +144,30 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "version": ("driver.cli.version", MORE, "print the version", ("version", "version --json")),
 }
-# Provided by packages that may not be there: named only if their module is.
-OPTIONAL: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
-    "serve": (
-        "driver.live_page.program",
-        LOOKING,
-        "a page on this machine that shows the running wave",
-        ("serve",),
-    ),
-}
 
 
 def examples(command: str, word: str) -> tuple[str, ...]:
     """The examples of a word, as `command` (which ends with the word) would be typed."""
-    known = {**WORDS, **OPTIONAL}
-    if word not in known or not command.endswith(f" {word}"):
+    if word not in WORDS or not command.endswith(f" {word}"):
         return ()
     program = command.removesuffix(word)
-    return tuple(f"{program}{example}" for example in known[word][3])
+    return tuple(f"{program}{example}" for example in WORDS[word][3])
 
 
 def is_there(word: str) -> bool:
-    """True for a word of the command whose program is there."""
-    return word in WORDS or (word in OPTIONAL and _has_file(OPTIONAL[word][0]))
+    """True for a word of the command."""
+    return word in WORDS
 
 
 def program_of(word: str) -> tuple[str, str]:
     """The module and the function that run a word."""
-    module, _, function = (WORDS.get(word) or OPTIONAL[word])[0].partition(":")
+    module, _, function = WORDS[word][0].partition(":")
     return module, function or "main"
 
 
 def groups() -> dict[str, dict[str, str]]:
     """The words with their purposes, by group."""
     found: dict[str, dict[str, str]] = {}
-    for word, (_, group, purpose, _) in {**WORDS, **OPTIONAL}.items():
-        if is_there(word):
-            found.setdefault(group, {})[word] = purpose
+    for word, (_, group, purpose, _) in WORDS.items():
+        found.setdefault(group, {})[word] = purpose
     return found
-
-
-def _has_file(module: str) -> bool:
-    home = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    return os.path.isfile(os.path.join(home, *module.split(".")) + ".py")

@@ -16,7 +16,7 @@ import pytest
 import driver
 from driver import tidegate
 from driver.cli.completion import candidates
-from driver.cli.words import OPTIONAL, WORDS, groups
+from driver.cli.words import WORDS, groups
 from tests.support.interpreter import PYTHON
 from tests.support.programs import ROOT, Ran, a_project, call, item, run, run_here
 
@@ -50,7 +50,7 @@ def test_the_help_names_every_word_and_the_first_steps(words: tuple[str, ...]) -
     done = typed(*words)
     assert (done.code, done.err) == (0, "")
     named = re.findall(r"^  (\S+)", done.out, re.MULTILINE)
-    assert set(WORDS) <= set(named) <= {*WORDS, *OPTIONAL}
+    assert set(WORDS) == set(named)
     assert "tidegate run --execute --demo" in done.out
 
 
