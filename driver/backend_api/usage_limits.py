@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, tzinfo
 
-_LIMIT = re.compile(
+from state_store.values.lazy_pattern import lazy_pattern
+
+_LIMIT = lazy_pattern(
     r"\b(?:usage|session|weekly|monthly|daily|hourly|spend|(?:5|five)-hour|opus|sonnet|fable)"
     r" limit (?:reached|exceeded)"
     r"|\byou(?:'ve| have) (?:hit|reached|exhausted) your (?:[\w'-]+ ){0,3}"
@@ -19,16 +21,16 @@ _LIMIT = re.compile(
     r"|\busage_limit_(?:reached|exceeded)\b",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(r"\|\s*(\d{10})(\d{3})?\b")
-_SPAN = re.compile(
+_EPOCH = lazy_pattern(r"\|\s*(\d{10})(\d{3})?\b")
+_SPAN = lazy_pattern(
     r"\b(?:again|resets?) (?:in|after)\s+(?:about\s+)?(?P<span>(?:\d+\s*[a-z]+[\s,]*(?:and\s+)?)+)",
     re.IGNORECASE,
 )
-_SPAN_PART = re.compile(r"(\d+)\s*([a-z])", re.IGNORECASE)
+_SPAN_PART = lazy_pattern(r"(\d+)\s*([a-z])", re.IGNORECASE)
 _SPAN_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "w": 604_800}
-_ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)\s*(Z|UTC|[+-]\d\d:\d\d)?")
+_ISO = lazy_pattern(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)\s*(Z|UTC|[+-]\d\d:\d\d)?")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_CLOCK = re.compile(
+_CLOCK = lazy_pattern(
     rf"\b(?:resets?|again|resuming)\s+(?:at\s+|on\s+)?"
     rf"(?:(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+"
     rf"(?:(?P<year>\d{{4}}),?\s+)?(?:at\s+)?)?"

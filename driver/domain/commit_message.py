@@ -14,6 +14,7 @@ from driver.domain.findings import Grade
 from driver.domain.prompts import command_text
 from driver.domain.work_item import WorkItem
 from driver.terminal.safe_text import safe_line
+from state_store.values.lazy_pattern import lazy_pattern
 from state_store.views.anchors import TRAILER
 
 WAVE_ID = "Wave-Id"
@@ -32,8 +33,8 @@ _MAX_COLUMNS = 71
 _SEARCHED = frozenset({WAVE_ID, ITEM_ID})
 # Never where a reader could not tell the break from the text: beside another space, and behind a
 # backslash, which at the end of a line means that the word goes on.
-_BREAK = re.compile(r"(?<=[^\s\\]) (?=\S)")
-_TRAILER = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(?: (.*))?")
+_BREAK = lazy_pattern(r"(?<=[^\s\\]) (?=\S)")
+_TRAILER = lazy_pattern(r"([A-Za-z][A-Za-z0-9-]*):(?: (.*))?")
 _OF_AN_ITEM = frozenset({ITEM_ID, ITEM_TASK, ITEM_SLUG, TEST_COMMAND, WORK_DIR, EVIDENCE})
 MAX_SUBJECT_CHARS = 72
 PENDING_REFS = "refs/tidegate/"

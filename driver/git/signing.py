@@ -16,11 +16,12 @@ from driver.git.commit_spec import Commit, CommitSpec
 from driver.git.repository import Repository, configured, lay_git_dir
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass, field
+from state_store.values.lazy_pattern import lazy_pattern
 
 ALWAYS, NEVER = "always", "never"
 SIGN_TIMEOUT_S = 30.0
-_ASKED = re.compile(r"gpg\..*|user\.signingkey", re.DOTALL)
-_PROGRAM = re.compile(r"gpg(\..*)?\.(program|defaultkeycommand)", re.DOTALL)
+_ASKED = lazy_pattern(r"gpg\..*|user\.signingkey", re.DOTALL)
+_PROGRAM = lazy_pattern(r"gpg(\..*)?\.(program|defaultkeycommand)", re.DOTALL)
 # These variables lead to a passphrase prompt. The agents of gpg and ssh stay reachable.
 _PROMPTS = frozenset({"GPG_TTY", "DISPLAY", "WAYLAND_DISPLAY"})
 _YES = ("true", "yes", "on", "1", "")

@@ -15,12 +15,13 @@ from driver.policy.judgement import LEFT_RUNNING, NO_ANSWER, Judgement, named, o
 from driver.policy.known_red import names_change, red_before, sentence
 from driver.runners.canary import CanaryVerdict
 from driver.runners.result import Counts
+from state_store.values.lazy_pattern import lazy_pattern
 
 REQUIRE = "require"
 GREEN_BASE = "green"  # the value in an item whose test is green on the base already
 ALLOW = "allow"
 # Words of pip, uv, tox, npm, go, cargo and git about packages that they could not get.
-_NOT_FETCHED = re.compile(
+_NOT_FETCHED = lazy_pattern(
     r"failed to (?:fetch|download)|could not (?:fetch|install deps|find a version|resolve host)"
     r"|no matching distribution found|certificate verify failed|invalid peer certificate"
     r"|temporary failure in name resolution|npm err(?:or|!) (?:network|code E(?:NOTFOUND|AI_AGAIN))"
@@ -28,7 +29,7 @@ _NOT_FETCHED = re.compile(
     re.IGNORECASE,
 )
 _TESTS_FAILED = (1, 101)  # the exit codes of runners for red tests; 101 is cargo's
-_LIMIT = re.compile(
+_LIMIT = lazy_pattern(
     r"coverage[^\n]*(?:threshold|limit|required|fail|not met|below)"
     r"|(?:threshold|limit|required|fail)[^\n]*coverage",
     re.IGNORECASE,

@@ -6,7 +6,6 @@ can name these tests (`[verify] known_red`); a run in which exactly such tests a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -15,12 +14,13 @@ from driver.domain.results import Change, RunKind, TestRun
 from driver.policy.judgement import named
 from driver.policy.test_files import stem_of, stems_in_output
 from driver.runners.result import Counts
+from state_store.values.lazy_pattern import lazy_pattern
 
 # A file with the number of a line, as in tracebacks: `File "a/b.py", line 3`, `a/b.js:3`.
-_PLACE = re.compile(r"([\w./-]*\w\.\w+)(?:\", line |[:(])\d+")
+_PLACE = lazy_pattern(r"([\w./-]*\w\.\w+)(?:\", line |[:(])\d+")
 
-_FILE = re.compile(r"[\w./-]*\w\.\w+(?=::| > | \u203a |$)")
-_DOTTED = re.compile(r"\(([\w.]+)\)$")
+_FILE = lazy_pattern(r"[\w./-]*\w\.\w+(?=::| > | \u203a |$)")
+_DOTTED = lazy_pattern(r"\(([\w.]+)\)$")
 
 
 def allowed_on(baseline: TestRun | None, patterns: Sequence[str]) -> frozenset[str]:

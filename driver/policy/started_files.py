@@ -14,14 +14,15 @@ from driver.test_command.build_scripts import Read, in_folder, lines_run, made_b
 from driver.test_command.invocations import Command, innermost, programs, without_starter
 from driver.test_command.shell_lexer import UnreadableError
 from driver.test_command.shell_parser import Simple, parse, simple_commands
+from state_store.values.lazy_pattern import lazy_pattern
 
-_INTERPRETER = re.compile(
+_INTERPRETER = lazy_pattern(
     r"(?:sh|bash|dash|zsh|ksh|python[\d.]*|pypy[\d.]*|node|nodejs|ruby|perl|php|tsx|ts-node|lua"
     r"|Rscript|source|\.)(?:\.exe)?"
 )
-_SHELL_SCRIPT = re.compile(r"\.(?:ba|da|z|k)?sh$|^[^.]+$")
+_SHELL_SCRIPT = lazy_pattern(r"\.(?:ba|da|z|k)?sh$|^[^.]+$")
 # Calls that only parse their file. Perl is not here, because `perl -c` runs `BEGIN` blocks.
-_PARSES = re.compile(r"(?:node|nodejs) (?:--check|-c)|(?:ba|da|z|k)?sh -n|ruby -c|php -l")
+_PARSES = lazy_pattern(r"(?:node|nodejs) (?:--check|-c)|(?:ba|da|z|k)?sh -n|ruby -c|php -l")
 _LOADS = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader"})
 # Options that name a configuration file: for any program, and for single programs.
 _CONFIG = ("--config", "--config-file", "--configuration", "--rcfile", "--bootstrap")
@@ -35,7 +36,7 @@ _CONFIG_OF = {
     },
 }
 _FOUND_BY_STEM = (".js", ".cjs", ".mjs", ".json", "/index.js", "/__main__.py")
-_ENDING = re.compile(r"(?:/__init__|/__main__)?\.py$|(?:/index)?\.(?:[cm]?js|json)$")
+_ENDING = lazy_pattern(r"(?:/__init__|/__main__)?\.py$|(?:/index)?\.(?:[cm]?js|json)$")
 _MAX_FILES = 2_000
 
 

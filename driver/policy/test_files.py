@@ -4,7 +4,6 @@ the files and patterns in a test command."""
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
@@ -12,6 +11,7 @@ from driver.runners.table import RUNNERS, find_call, runner_of
 from driver.test_command.build_scripts import Read, lines_run
 from driver.test_command.invocations import Command, programs
 from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_pattern import lazy_pattern
 
 _TEST_FOLDERS = frozenset(
     {"test", "tests", "__tests__", "spec", "testdata", "__snapshots__", "e2e", "cypress"}
@@ -20,11 +20,11 @@ _TEST_FOLDERS = frozenset(
 # Names of tests for runners that are not in the table: ExUnit, Dart, bats, prove, cucumber.
 _MORE_NAMES = (r".*_tests?\.(exs?|dart)", r".*\.(bats|t|feature)")
 _NAMES = (name for runner in RUNNERS.values() for name in runner.test_files)
-_TEST_NAME = re.compile("|".join(dict.fromkeys((*_NAMES, *_MORE_NAMES))))
+_TEST_NAME = lazy_pattern("|".join(dict.fromkeys((*_NAMES, *_MORE_NAMES))))
 # The case decides: `LatestTest.java`, but not `Latest.java`.
-_CAMEL_TEST = re.compile(r"(.*(Tests?|IT|Spec)|Test[A-Z].*)\.[a-z]+")
+_CAMEL_TEST = lazy_pattern(r"(.*(Tests?|IT|Spec)|Test[A-Z].*)\.[a-z]+")
 _CAMEL_ENDINGS = (*(end for runner in RUNNERS.values() for end in runner.camel_case), "swift")
-_AFFIX = re.compile(r"^tests?[_-]|[._-](?:test|spec)s?$")
+_AFFIX = lazy_pattern(r"^tests?[_-]|[._-](?:test|spec)s?$")
 _MIN_STEM = 3
 _CAMEL_SUFFIXES = tuple(f".{end}" for end in _CAMEL_ENDINGS)
 

@@ -19,12 +19,13 @@ from driver.test_command.build_scripts import MAKEFILES, PACKAGE
 from driver.test_command.invocations import Command, programs
 from driver.test_command.shell_parser import Simple
 from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_pattern import lazy_pattern
 
 UNKNOWN_RUNNER = "the command calls no runner that has a canary test"
 _STARTERS = ("npm", "npx", "yarn", "pnpm", "bun", "make", "gmake")
 _BUILDS = tuple(rf"(?:^|/){re.escape(name)}\Z" for name in (PACKAGE, *MAKEFILES))
 _READS = tuple(pattern for runner in RUNNERS.values() for pattern in runner.canary_reads)
-_READ = re.compile("|".join(dict.fromkeys((*_BUILDS, *_READS))))
+_READ = lazy_pattern("|".join(dict.fromkeys((*_BUILDS, *_READS))))
 _DOES = "keeps returns finds counts joins sorts reads rounds adds drops merges splits takes gives"
 _WHAT = "order values items names keys lines words parts pairs totals limits ranges steps dates"
 _WHEN = "when_empty of_many of_one by_default as_given in_turn twice at_once from_both once_more"

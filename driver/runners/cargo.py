@@ -19,8 +19,9 @@ from driver.runners.runner import (
     Selection,
     head_comments,
 )
+from state_store.values.lazy_pattern import lazy_pattern
 
-_SUMMARY = re.compile(
+_SUMMARY = lazy_pattern(
     r"^running (?P<planned>\d+) tests?$"
     r"|^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured;.*$",
     re.M,
@@ -48,7 +49,7 @@ def _read(text: str) -> Found:
     return (total("cargo", parts),) if parts else ()
 
 
-_FAILED = re.compile(r"^test (?:\w+::)*(\w+) \.\.\. FAILED$", re.M)
+_FAILED = lazy_pattern(r"^test (?:\w+::)*(\w+) \.\.\. FAILED$", re.M)
 
 
 def _failures(text: str) -> dict[str, str]:
@@ -112,7 +113,7 @@ def _test_files(words: tuple[str, ...]) -> tuple[list[str], bool]:
     return named, selects
 
 
-_MODULE_OF_TESTS = re.compile(r"(?:^|.*/)src/((?:\w+/)*\w+)\.rs")
+_MODULE_OF_TESTS = lazy_pattern(r"(?:^|.*/)src/((?:\w+/)*\w+)\.rs")
 
 
 def _emptied(path: str, text: str) -> str | None:

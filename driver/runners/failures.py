@@ -11,11 +11,12 @@ from driver.runners.result import cleaned
 from driver.runners.runner import Runner
 from driver.runners.table import RUNNERS, runners_named
 from driver.terminal.safe_text import bounded
+from state_store.values.lazy_pattern import lazy_pattern
 
 # The lines shown before and after each mark, from ample to bare.
 _AROUND = ((3, 25), (2, 10), (1, 4), (0, 1), (0, 0))
 # Lines of tests that did not fail, as most runners print them for all names (`-v`).
-_NOT_FAILED = re.compile(
+_NOT_FAILED = lazy_pattern(
     r" (?:PASSED|SKIPPED|XFAIL)(?: \(.*\))?(?: +\[ *\d+%\])?$"
     r"|^\[gw\d+\] \[ *\d+%\] (?:PASSED|SKIPPED)|\.\.\. (?:ok|ignored|skipped\b.*)$"
     r"|^ *(?:ok \d+|[\u2713\u2714\u221a\u25cb] |--- PASS: |=== RUN )"

@@ -24,12 +24,13 @@ from driver.runners.runner import (
     head_comments,
 )
 from state_store.documents.strict_json import parse
+from state_store.values.lazy_pattern import lazy_pattern
 
-_PACKAGE_LINE = re.compile(r"^(?:ok  |FAIL|\?   |---)\t?.*$", re.M)
-_EMPTY = re.compile(r"^(?:ok  \t.*\[no tests to run\]|\?   \t.*\[no test files\])$")
-_STARTED = re.compile(r"^=== RUN +(\S+)$", re.M)
-_ENDED = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$", re.M)
-_NOT_BUILT = re.compile(r"^FAIL\t.*\[(?:build|setup) failed\]$", re.M)
+_PACKAGE_LINE = lazy_pattern(r"^(?:ok  |FAIL|\?   |---)\t?.*$", re.M)
+_EMPTY = lazy_pattern(r"^(?:ok  \t.*\[no tests to run\]|\?   \t.*\[no test files\])$")
+_STARTED = lazy_pattern(r"^=== RUN +(\S+)$", re.M)
+_ENDED = lazy_pattern(r"^ *--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$", re.M)
+_NOT_BUILT = lazy_pattern(r"^FAIL\t.*\[(?:build|setup) failed\]$", re.M)
 _ACTIONS = (
     *("start", "run", "pause", "cont", "pass", "bench", "fail", "output", "skip", "attr"),
     *("artifacts", "build-output", "build-fail"),
@@ -84,7 +85,7 @@ def _from_lines(text: str, started: Counter[str]) -> Found:
     return (Counts("go", by_word["PASS"] + failed, failed, by_word["SKIP"]),)
 
 
-_FAILED = re.compile(r"--- FAIL: (\w+) \(")
+_FAILED = lazy_pattern(r"--- FAIL: (\w+) \(")
 
 
 def _failures(text: str) -> dict[str, str]:
@@ -94,10 +95,10 @@ def _failures(text: str) -> dict[str, str]:
 
 _SELECTS = ("-skip", "-c", "-list", "-args", "-fuzz")
 _NOT_IN_ALL = ("testdata", "vendor")
-_PACKAGE = re.compile(r"^package\s+(\w+)", re.M)
-_CONSTRAINED = re.compile(r"^//(?:go:build| ?\+build)", re.M)
-_IMPORTS_TESTING = re.compile(r'^(?:import)?\s+"testing"$', re.M)
-_FIRST_TEST = re.compile(r"^func (Test\w*)\(", re.M)
+_PACKAGE = lazy_pattern(r"^package\s+(\w+)", re.M)
+_CONSTRAINED = lazy_pattern(r"^//(?:go:build| ?\+build)", re.M)
+_IMPORTS_TESTING = lazy_pattern(r'^(?:import)?\s+"testing"$', re.M)
+_FIRST_TEST = lazy_pattern(r"^func (Test\w*)\(", re.M)
 _TEST = """\
 func {name}(t *testing.T) {{
 	t.Fatal("planted to fail")

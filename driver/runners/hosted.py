@@ -8,50 +8,51 @@ from collections import Counter
 
 from driver.runners.result import CONTRADICTORY, Counts, Doubt, Found, numbers, total
 from driver.runners.runner import Runner, named_files
+from state_store.values.lazy_pattern import lazy_pattern
 
-_CTEST = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", re.M)
-_CTEST_LEFT_OUT = re.compile(r"^\t *\d+ - .+ \((Skipped|Disabled)\)$", re.M)
-_CTEST_NONE = re.compile(r"^No tests were found!!!$", re.M)
+_CTEST = lazy_pattern(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", re.M)
+_CTEST_LEFT_OUT = lazy_pattern(r"^\t *\d+ - .+ \((Skipped|Disabled)\)$", re.M)
+_CTEST_NONE = lazy_pattern(r"^No tests were found!!!$", re.M)
 
-_LEVEL = re.compile(r"^\[(?:INFO|WARNING|ERROR)\] ?", re.M)
-_MAVEN = re.compile(
+_LEVEL = lazy_pattern(r"^\[(?:INFO|WARNING|ERROR)\] ?", re.M)
+_MAVEN = lazy_pattern(
     r"^(?P<header> *T E S T S *)$"
     r"|^Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)(?P<rest>.*)$",
     re.M,
 )
-_MAVEN_NONE = re.compile(r"^(?:No tests to run\.|Tests are skipped\.)$", re.M)
+_MAVEN_NONE = lazy_pattern(r"^(?:No tests to run\.|Tests are skipped\.)$", re.M)
 
-_GRADLE_TOTAL = re.compile(r"^(\d+) tests? completed(.*)$", re.M)
-_GRADLE_TEST = re.compile(r"^\S.* > .+ (PASSED|FAILED|SKIPPED)$", re.M)
-_GRADLE_TASK = re.compile(r"^(?:> Task )?:(?:\S+:)?test( NO-SOURCE)?(?: [A-Z-]+)?$", re.M)
+_GRADLE_TOTAL = lazy_pattern(r"^(\d+) tests? completed(.*)$", re.M)
+_GRADLE_TEST = lazy_pattern(r"^\S.* > .+ (PASSED|FAILED|SKIPPED)$", re.M)
+_GRADLE_TASK = lazy_pattern(r"^(?:> Task )?:(?:\S+:)?test( NO-SOURCE)?(?: [A-Z-]+)?$", re.M)
 
-_RSPEC = re.compile(
+_RSPEC = lazy_pattern(
     r"^Finished in .+\n(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?"
     r"(?:, (\d+) errors? occurred outside of examples)?$",
     re.M,
 )
-_PHPUNIT = re.compile(
+_PHPUNIT = lazy_pattern(
     r"^OK \((\d+) tests?, \d+ assertions?\)$"
     r"|^(?:[A-Z]+!|OK, but .+!)\nTests: (\d+), Assertions: \d+(.*)\.$"
     r"|^No tests executed!$",
     re.M,
 )
-_PHPUNIT_WORD = re.compile(r"(\w+): (\d+)")
+_PHPUNIT_WORD = lazy_pattern(r"(\w+): (\d+)")
 
 # The words depend on the user's language; their order and sum do not.
-_DOTNET = re.compile(
+_DOTNET = lazy_pattern(
     r"^ *\S[^:\n]*! +[-:] +[^:,\n]+: *(\d+), [^:,\n]+: *(\d+), [^:,\n]+: *(\d+), [^:,\n]+: *(\d+)"
     r"(?:, .*?)?(?: - (?P<assembly>.+))?$",
     re.M,
 )
-_DOTNET_BLOCK = re.compile(
+_DOTNET_BLOCK = lazy_pattern(
     r"^Total tests: (\d+)\n(?: +Passed: (\d+)\n?)?(?: +Failed: (\d+)\n?)?(?: +Skipped: (\d+)\n?)?",
     re.M,
 )
-_DOTNET_WHOLE = re.compile(
+_DOTNET_WHOLE = lazy_pattern(
     r"^Test summary: total: \d+, failed: (\d+), succeeded: (\d+), skipped: (\d+)(?:,.*)?$", re.M
 )
-_DOTNET_NONE = re.compile(r"^No test is available in .+$", re.M)
+_DOTNET_NONE = lazy_pattern(r"^No test is available in .+$", re.M)
 
 
 def _read_ctest(text: str) -> Found:

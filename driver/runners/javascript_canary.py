@@ -40,10 +40,11 @@ from driver.test_style.javascript_suites import (
     stops_by_itself,
 )
 from driver.test_style.selection import names_for, option_values
+from state_store.values.lazy_pattern import lazy_pattern
 
 MOCHA_CONFIG = r"(?:^|/)\.mocharc\.\w+$"
 MAX_KINDS_READ = 8
-_CODE = re.compile(CODE_FILES)
+_CODE = lazy_pattern(CODE_FILES)
 _MAX_READ = 40
 
 
@@ -158,10 +159,10 @@ def _text(
     return f"{source.rstrip()}\n\n{text}\n", tried
 
 
-_NODE_TEST = re.compile(
+_NODE_TEST = lazy_pattern(
     r"(?:^|[./_-])test\.[cm]?[jt]s$|(?:^|/)test-[^/]*\.[cm]?[jt]s$|(?:^|/)test/.*\.[cm]?[jt]s$"
 )
-_NOT_IMPORTED = re.compile(r"(?:^|/)(?:scripts|bin|docs|examples)/|\.config\.[cm]?[jt]s$")
+_NOT_IMPORTED = lazy_pattern(r"(?:^|/)(?:scripts|bin|docs|examples)/|\.config\.[cm]?[jt]s$")
 _NODE_BY_NAME, _NODE_SELECTS = "--test-name-pattern", ("--test-only", "--test-skip-pattern")
 _MAX_READ_BY_NODE = 20
 

@@ -12,19 +12,24 @@ from driver.runners.result import Counts, Found, numbers, read_jest_json
 from driver.runners.runner import Call, Report, Runner, Selection, leaves_out_by, named_files
 from driver.test_style.javascript_files import CODE_FILES
 from driver.test_style.javascript_suites import JEST, MOCHA, VITEST
+from state_store.values.lazy_pattern import lazy_pattern
 
-NODE_SUMMARY = re.compile(
+NODE_SUMMARY = lazy_pattern(
     r"^(# |\u2139 )tests \d+\n(?:\1suites \d+\n)?\1pass (\d+)\n\1fail (\d+)\n\1cancelled (\d+)\n"
     r"\1skipped (\d+)\n\1todo (\d+)\n\1duration_ms [\d.]+$",
     re.M,
 )
 _TAP, _SPEC = "# ", "\u2139 "
-_JEST = re.compile(r"^Test Suites: +(.+)\nTests: +(.+)\nSnapshots: .+\nTime: .+$", re.M)
-_JEST_NONE = re.compile(r"^No tests found, exiting with code \d+$", re.M)
-_VITEST = re.compile(r"^ *Test Files  (.+)\n *Tests  (.+)\n(?: *[A-Z].*\n)*? *Start at  .+$", re.M)
-_VITEST_NONE = re.compile(r"^No test files found, exiting with code \d+$", re.M)
-_MOCHA = re.compile(r"^  (\d+) passing \(.+\)$(?:\n  (\d+) pending$)?(?:\n  (\d+) failing$)?", re.M)
-_MOCHA_NONE = re.compile(r"^Error: No test files found\b", re.M)
+_JEST = lazy_pattern(r"^Test Suites: +(.+)\nTests: +(.+)\nSnapshots: .+\nTime: .+$", re.M)
+_JEST_NONE = lazy_pattern(r"^No tests found, exiting with code \d+$", re.M)
+_VITEST = lazy_pattern(
+    r"^ *Test Files  (.+)\n *Tests  (.+)\n(?: *[A-Z].*\n)*? *Start at  .+$", re.M
+)
+_VITEST_NONE = lazy_pattern(r"^No test files found, exiting with code \d+$", re.M)
+_MOCHA = lazy_pattern(
+    r"^  (\d+) passing \(.+\)$(?:\n  (\d+) pending$)?(?:\n  (\d+) failing$)?", re.M
+)
+_MOCHA_NONE = lazy_pattern(r"^Error: No test files found\b", re.M)
 
 
 def _read_node(text: str) -> Found:
@@ -60,7 +65,7 @@ def _read_mocha(text: str) -> Found:
     return tuple(found) or tuple(Counts("mocha", 0, 0, 0) for _ in _MOCHA_NONE.finditer(text))
 
 
-_FAILED = re.compile(
+_FAILED = lazy_pattern(
     r"^ *(?:not ok \d+ - (?P<tap>.*?)|\u2716 (?P<spec>.*?))(?: # .*| \([\d.]+ms\).*)?$", re.M
 )
 
@@ -70,14 +75,14 @@ def _failures(text: str) -> dict[str, str]:
     return {one["tap"] or one["spec"]: "" for one in _FAILED.finditer(text)}
 
 
-_ASSERTION = re.compile(
+_ASSERTION = lazy_pattern(
     r"^(?:\w*Assertion\w*|UnexpectedError)\b|\bERR_ASSERTION\b|^(?:Error: )?expect\(|^assert\b"
     r"|^(?:Error: )?expected .* to |^Expected value "
 )
-_OF_JEST = re.compile(r"^ *\u25cf (?P<name>.+)\n\s*(?P<why>\S.*)$", re.M)
-_OF_VITEST = re.compile(r"^(?: *FAIL  .*\n)+(?P<why>\S.*)?$", re.M)
-_NAME_OF_VITEST = re.compile(r"^ *FAIL  .* > (.*)$", re.M)
-_OF_MOCHA = re.compile(r"^  \d+\) (?P<names>\S.*(?:\n {7,}\S.*)*?):\n\s*(?P<why>\S.*)$", re.M)
+_OF_JEST = lazy_pattern(r"^ *\u25cf (?P<name>.+)\n\s*(?P<why>\S.*)$", re.M)
+_OF_VITEST = lazy_pattern(r"^(?: *FAIL  .*\n)+(?P<why>\S.*)?$", re.M)
+_NAME_OF_VITEST = lazy_pattern(r"^ *FAIL  .* > (.*)$", re.M)
+_OF_MOCHA = lazy_pattern(r"^  \d+\) (?P<names>\S.*(?:\n {7,}\S.*)*?):\n\s*(?P<why>\S.*)$", re.M)
 
 
 def _why(name: str, line: str) -> str:

@@ -42,15 +42,16 @@ from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
 from driver.test_style.pytest_settings import CONFIGS, added_options, config_of, setting
 from driver.test_style.selection import holds
+from state_store.values.lazy_pattern import lazy_pattern
 
 _PROGRAMS = ("pytest", "py.test")
 _SELECTS_BY = (("-k", "--keyword"), ("-m", "--markers-expression"))
 SELECTS = ("--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
-_STOPS = re.compile(r"-[a-z]*x[a-z]*$|--exitfirst$|--maxfail")
+_STOPS = lazy_pattern(r"-[a-z]*x[a-z]*$|--exitfirst$|--maxfail")
 _USUAL_ROOTS = frozenset({"tests", "test", "testing"})
 
-_HEADER = re.compile(r"^=+ test session starts =+$", re.M)
-_SUMMARY = re.compile(
+_HEADER = lazy_pattern(r"^=+ test session starts =+$", re.M)
+_SUMMARY = lazy_pattern(
     r"^(?P<rule>=+ )?(?P<what>no tests (?:ran|collected)\b[^=\n]*?|\d[\d/]* [a-z][a-z ]*[^=\n]*?)"
     r" in \d+(?:\.\d+)?s(?: \([^)\n]*\))?(?(rule) =+)$",
     re.M,
@@ -58,8 +59,8 @@ _SUMMARY = re.compile(
 _KNOWN = {"passed", "failed", "skipped", "deselected", "xfailed", "xpassed", "error", "errors"}
 # The id of a test, or of a file that could not be loaded.
 _ID = r"(?=\S*?(?:::|\.\w+(?: |$)))[^\s\[]+(?:\[.*?\](?= - |$))?(?= - |$)"
-_FAILED_PART = re.compile(r"^SUBFAIL(?:ED)?\b", re.M)
-_AT_TEARDOWN = re.compile(r"^_+ ERROR at teardown of .+ _+$", re.M)
+_FAILED_PART = lazy_pattern(r"^SUBFAIL(?:ED)?\b", re.M)
+_AT_TEARDOWN = lazy_pattern(r"^_+ ERROR at teardown of .+ _+$", re.M)
 
 
 def _read(text: str) -> Found:
@@ -90,16 +91,16 @@ def _counts(what: str, before: str) -> Counts:
     return Counts("pytest", ran, failed + errors, skipped)
 
 
-_FAILED = re.compile(
+_FAILED = lazy_pattern(
     r"^(?:\[\w+\] )?(?P<word>FAILED|ERROR) \S*?::(?:\w+::)*(?P<name>\w+)(?:\[.*?\])?"
     r"(?: - (?P<why>.*))?$",
     re.M,
 )
-_SECTION = re.compile(
+_SECTION = lazy_pattern(
     r"^_{3,} (?P<what>(?:ERROR at \w+ of )?)(?:\w+\.)*(?P<name>\w+)(?:\[.*\])? _{3,}$", re.M
 )
-_ERROR_LINE = re.compile(r"^E +(?P<why>\S.*)$", re.M)
-_BY_ASSERTION = re.compile(r"(?:\w+\.)*(?:AssertionError|Failed)\b|assert\b|$")
+_ERROR_LINE = lazy_pattern(r"^E +(?P<why>\S.*)$", re.M)
+_BY_ASSERTION = lazy_pattern(r"(?:\w+\.)*(?:AssertionError|Failed)\b|assert\b|$")
 
 
 def _failures(text: str) -> dict[str, str]:
@@ -257,8 +258,8 @@ def _usual_first(file: str) -> tuple[bool, int, str]:
     return _USUAL_ROOTS.isdisjoint(file.split("/")[:-1]), file.count("/"), file
 
 
-_LINE_END = re.compile(r"\r\n|\r|\n")  # as Python ends a comment
-_CODING = re.compile(r"coding[:=]")  # a codec could make code of the rest
+_LINE_END = lazy_pattern(r"\r\n|\r|\n")  # as Python ends a comment
+_CODING = lazy_pattern(r"coding[:=]")  # a codec could make code of the rest
 
 
 def emptied(path: str, text: str) -> str | None:

@@ -30,6 +30,7 @@ from driver.test_style.python_neighbours import (
     words_in,
 )
 from state_store.values.lazy_dataclass import dataclass, replace
+from state_store.values.lazy_pattern import lazy_pattern
 
 _MAX_READ, _MAX_KINDS_READ, _MAX_MODULES = 20, 8, 20
 _MAX_SEARCHED = 60_000  # characters of a test file
@@ -42,14 +43,14 @@ _MORE = tuple(
         *("by_all", "by_far", "for_sure", "in_fact", "in_place", "in_short", "on_top"),
     )
 )
-_A_FUNCTION = re.compile(r"^(?:async )?def test|^class Test\w*:", re.M)
-_A_CASE = re.compile(r"^class \w+\([^)]*Case\b", re.M)
-_TEST_FILE = re.compile(r"test.*\.py|.*_test\.py", re.S)
+_A_FUNCTION = lazy_pattern(r"^(?:async )?def test|^class Test\w*:", re.M)
+_A_CASE = lazy_pattern(r"^class \w+\([^)]*Case\b", re.M)
+_TEST_FILE = lazy_pattern(r"test.*\.py|.*_test\.py", re.S)
 _NOT_IMPORTED = ("__main__", "setup", "conftest", "noxfile", "manage", "fabfile", "tasks")
 _SCRIPT_FOLDERS = ("scripts", "bin", "docs", "doc", "examples", "migrations")
 _STANDARD = ("sys", "unittest", "json", "math", "re")
 _SOURCE_ROOTS = ("src/", "lib/", "python/")
-_LOADED = re.compile(r"'([\w.]+)': <module '[\w.]+' from '([^']+)'>")
+_LOADED = lazy_pattern(r"'([\w.]+)': <module '[\w.]+' from '([^']+)'>")
 _BARE = "def test_it():\n    pass\n"
 
 # True if a command selects a test: its file, its class or "" and its name; its marks.

@@ -3,17 +3,17 @@ knows the wording of its summary."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from state_store.documents.strict_json import parse
 from state_store.values.lazy_dataclass import asdict, dataclass, field
+from state_store.values.lazy_pattern import lazy_pattern
 
-_ESCAPES = re.compile(
+_ESCAPES = lazy_pattern(
     r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
 )
-_NUMBER_AND_WORD = re.compile(r"(\d+) ([a-z]+)")
+_NUMBER_AND_WORD = lazy_pattern(r"(\d+) ([a-z]+)")
 
 
 @dataclass(frozen=True, slots=True)

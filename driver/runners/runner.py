@@ -12,8 +12,9 @@ from driver.runners.result import Counts, Reader, read_junit
 from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
 from state_store.values.lazy_dataclass import dataclass, replace
+from state_store.values.lazy_pattern import lazy_pattern
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./=:-]*")
+_PLAIN = lazy_pattern(r"[A-Za-z0-9_./=:-]*")
 # Options with a value that is no test file, of the runners that take files.
 TAKES_VALUE = ("-k", "-m", "-p", "-n", "-c", "-o", "-W", "-r", "--tb", "--cov", "--rootdir")
 
@@ -227,7 +228,7 @@ def leaves_out_by(
     return Selection(command) if command is not None else None
 
 
-_COMMENTS = re.compile(r"(?:[ \t]*(?://[^\n]*)?\r?\n)*")
+_COMMENTS = lazy_pattern(r"(?:[ \t]*(?://[^\n]*)?\r?\n)*")
 
 
 def head_comments(text: str) -> str:

@@ -4,7 +4,6 @@ a module with `RUNNERS` in this package and list it in `_FAMILIES`."""
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping, Sequence
 
 from driver.runners import cargo, go, hosted, node, pytest, tap, unittest
@@ -13,6 +12,7 @@ from driver.test_command.build_scripts import PACKAGE, Read, lines_run, packaged
 from driver.test_command.invocations import Command, program_name, programs, without_starter
 from driver.test_command.shell_lexer import split
 from driver.test_command.shell_parser import Simple, parse
+from state_store.values.lazy_pattern import lazy_pattern
 
 _FAMILIES = (unittest, pytest, node, go, cargo, tap, hosted)
 
@@ -20,7 +20,7 @@ RUNNERS: Mapping[str, Runner] = {one.name: one for family in _FAMILIES for one i
 _BY_PROGRAM = {program: one.name for one in RUNNERS.values() for program in one.programs}
 _BY_MODULE = {one.module: one.name for one in RUNNERS.values() if one.module}
 _BY_VERB = {one.verb_of: one.name for one in RUNNERS.values() if one.verb_of}
-_PYTHON = re.compile(r"^(?:python|py|pypy)[\d.]*$")
+_PYTHON = lazy_pattern(r"^(?:python|py|pypy)[\d.]*$")
 
 
 def runner_of(words: Sequence[str]) -> str:

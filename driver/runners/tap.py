@@ -13,18 +13,19 @@ from driver.runners.runner import Runner
 from driver.test_style.javascript_files import CODE_FILES
 from driver.test_style.javascript_suites import TAPE
 from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_pattern import lazy_pattern
 
-_LINE = re.compile(
+_LINE = lazy_pattern(
     r"^(?P<indent> *)(?:(?P<red>not )?ok \d+\b(?P<rest>.*)"
     r"|1\.\.(?P<plan>\d+)(?: *#.*)?|(?P<opens>---)|(?P<version>TAP version \d+)"
     r"|(?P<stopped>Bail out!).*)$",
     re.M,
 )
-_CLOSES = re.compile(r"^ *\.\.\.$", re.M)
-_DIRECTIVE = re.compile(r"# *(?:skip|todo)", re.I)
-_PROVE = re.compile(r"^Files=\d+, Tests=(\d+), .*\nResult: (PASS|FAIL|NOTESTS)$", re.M)
-_PROVE_RED = re.compile(r"^Failed (\d+)/\d+ subtests *$", re.M)
-_PROVE_SKIPPED = re.compile(r"^\t\(less (\d+) skipped subtests?: \d+ okay\)$", re.M)
+_CLOSES = lazy_pattern(r"^ *\.\.\.$", re.M)
+_DIRECTIVE = lazy_pattern(r"# *(?:skip|todo)", re.I)
+_PROVE = lazy_pattern(r"^Files=\d+, Tests=(\d+), .*\nResult: (PASS|FAIL|NOTESTS)$", re.M)
+_PROVE_RED = lazy_pattern(r"^Failed (\d+)/\d+ subtests *$", re.M)
+_PROVE_SKIPPED = lazy_pattern(r"^\t\(less (\d+) skipped subtests?: \d+ okay\)$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _of_prove(text: str, found: re.Match[str]) -> Counts:
     return Counts("tap", ran, failed, skipped)
 
 
-_RED_POINT = re.compile(
+_RED_POINT = lazy_pattern(
     r"^ *not ok \d+(?: -)? *(?P<name>(?!.*# *(?i:skip|todo)).*?)(?: # time=.*)?(?: \{)?$", re.M
 )
 

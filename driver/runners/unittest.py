@@ -28,19 +28,20 @@ from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
 from driver.test_style.selection import matches
 from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_pattern import lazy_pattern
 
 _START, _PATTERN = ("-s", "--start-directory"), ("-p", "--pattern")
 _TAKES_VALUE = (*_START, *_PATTERN, "-t", "--top-level-directory", "-k")
-_DOTTED = re.compile(r"\w+(?:\.\w+)+")
+_DOTTED = lazy_pattern(r"\w+(?:\.\w+)+")
 
-_SUMMARY = re.compile(
+_SUMMARY = lazy_pattern(
     r"^-{20,}\nRan (\d+) tests? in [\d.,]+s\n\n(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$",
     re.M,
 )
-_PROGRESS = re.compile(r"^[.FEsxu]+$", re.M)
+_PROGRESS = lazy_pattern(r"^[.FEsxu]+$", re.M)
 # Fixtures of a class or module (`setUpClass`) are reported like tests, but "Ran" leaves them out.
-_NOT_PASSED = re.compile(r"^(?:FAIL|ERROR): ((?!setUp|tearDown)\w+ \([^()]*\))", re.M)
-_RESULT = re.compile(r"([a-z]+(?: [a-z]+)?)=(\d+)")
+_NOT_PASSED = lazy_pattern(r"^(?:FAIL|ERROR): ((?!setUp|tearDown)\w+ \([^()]*\))", re.M)
+_RESULT = lazy_pattern(r"([a-z]+(?: [a-z]+)?)=(\d+)")
 
 
 def _read(text: str) -> Found:
@@ -63,7 +64,7 @@ def _read(text: str) -> Found:
     return tuple(found)
 
 
-_FAILED = re.compile(
+_FAILED = lazy_pattern(
     r"^(FAIL|ERROR): (\w+)(?: \(.*)?$\n(?s:(.*?))(?=^={70}$|^-{70}\nRan |\Z)", re.M
 )
 

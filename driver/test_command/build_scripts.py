@@ -14,6 +14,7 @@ from typing import Any
 from driver.test_command.invocations import Command, program_name, programs, without_starter
 from driver.test_command.shell_parser import Simple
 from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_pattern import lazy_pattern
 
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
 PACKAGE = "package.json"
@@ -30,17 +31,17 @@ _OTHER_FOLDER = (
     *("-w", "--workspace", "--workspaces", "-ws", "--prefix", "-C", "--dir", "--cwd", "-r"),
     *("--filter", "-F", "--recursive"),
 )
-_RULE = re.compile(r"^([^\s:#=][^:#=]*)::?(?!=)([^;#]*)(?:;(.*))?")
-_INCLUDE = re.compile(r"^[ ]*(?:-include|sinclude|include)[ \t]+(.+)$", re.M)
-_WILDCARD = re.compile(r"\$[({](?:wildcard|sort)\s+([^(){}]*)[)}]")
-_VARIABLE = re.compile(r"\$(?:\([^()]*\)|\{[^{}]*\}|\w)")
-_RUNS = re.compile(
+_RULE = lazy_pattern(r"^([^\s:#=][^:#=]*)::?(?!=)([^;#]*)(?:;(.*))?")
+_INCLUDE = lazy_pattern(r"^[ ]*(?:-include|sinclude|include)[ \t]+(.+)$", re.M)
+_WILDCARD = lazy_pattern(r"\$[({](?:wildcard|sort)\s+([^(){}]*)[)}]")
+_VARIABLE = lazy_pattern(r"\$(?:\([^()]*\)|\{[^{}]*\}|\w)")
+_RUNS = lazy_pattern(
     r"\b(?:npm|pnpm|yarn|bun)(?:\s+-\S+)*\s+(?:run(?:-script)?\s+)?(?:-\S+\s+)*([\w:.-]+)|\bnpm:([\w:.-]+)"
 )
-_RUNS_MANY = re.compile(r"\b(?:run-[sp]|npm-run-all2?)((?:\s+[^\s&|;]+)+)")
+_RUNS_MANY = lazy_pattern(r"\b(?:run-[sp]|npm-run-all2?)((?:\s+[^\s&|;]+)+)")
 _FOLDER_OPTIONS = ("-C", "--directory")
 _FILE_OPTIONS = ("-f", "--file", "--makefile")
-_MAKE_OPTION = re.compile(r"(-C|-f|--directory|--file|--makefile)=?(.*)")
+_MAKE_OPTION = lazy_pattern(r"(-C|-f|--directory|--file|--makefile)=?(.*)")
 _MAX_STEPS = 100
 
 

@@ -28,6 +28,7 @@ from driver.test_command.shell_parser import (
     parse,
     simple_commands,
 )
+from state_store.values.lazy_pattern import lazy_pattern
 
 _ALWAYS_GREEN = ("true", ":", "echo", "printf", "sleep")
 _SET_UP = (
@@ -39,9 +40,9 @@ _SET_UP = (
 )
 _CONDITIONS = ("[", "test", "command", "which", "type", "hash", "grep", "rg")
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./-]+(?: +[A-Za-z0-9_./:=@%+,-]+)*")
+_PLAIN = lazy_pattern(r"[A-Za-z0-9_./-]+(?: +[A-Za-z0-9_./:=@%+,-]+)*")
 _READ = frozenset((*SHELLS, *TAKES_COMMAND, *RESERVED, "eval", "trap", "set"))
-_SUBSTITUTED = re.compile(r"\$\(([^()`]*)\)|`([^`]*)`")
+_SUBSTITUTED = lazy_pattern(r"\$\(([^()`]*)\)|`([^`]*)`")
 
 _BACKGROUND = "the shell does not wait for a command with `&`, so it cannot be red: remove the `&`"
 _PIPE = (

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_pattern import lazy_pattern
 
 MESSAGE = "{message}"  # stands for the name of the test in a statement
-FUNCTION = re.compile(r"<(.+)>")  # stands for a function that returns what is inside
+FUNCTION = lazy_pattern(r"<(.+)>")  # stands for a function that returns what is inside
 _THROW = "throw", f'throw new Error("{MESSAGE}")'
 _MAX = 8
 _NOT_JSON = '<JSON.parse("{")>'
@@ -135,12 +136,12 @@ _TAPE: Mapping[str, str] = {
     "doesNotMatch": '"a", /a/',
     "fail": "",
 }
-_ASSERT = re.compile(r"(?<![\w.])assert(?:\.strict)?(?:\.(?P<method>\w+))?\(")
-_TO = re.compile(r"\.(to[A-Z]\w*)\(")
+_ASSERT = lazy_pattern(r"(?<![\w.])assert(?:\.strict)?(?:\.(?P<method>\w+))?\(")
+_TO = lazy_pattern(r"\.(to[A-Z]\w*)\(")
 _CHAINED = r"\.{by}\b(?:\.\w+)*?\.?({words})\b"
 _KNOWN_WORDS = "|".join(re.escape(word) for word in sorted(_WORDS, key=len, reverse=True))
-_BY_TO = re.compile(_CHAINED.format(by="to", words=_KNOWN_WORDS).replace(r"be\()\b", "be\\()"))
-_BY_SHOULD = re.compile(_CHAINED.format(by="should", words="|".join(map(re.escape, _SHOULD))))
+_BY_TO = lazy_pattern(_CHAINED.format(by="to", words=_KNOWN_WORDS).replace(r"be\()\b", "be\\()"))
+_BY_SHOULD = lazy_pattern(_CHAINED.format(by="should", words="|".join(map(re.escape, _SHOULD))))
 _USUAL = ("", "equal", "strictEqual", "deepStrictEqual")
 
 Kinds = list[tuple[str, str]]

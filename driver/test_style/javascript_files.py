@@ -7,13 +7,15 @@ import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from state_store.values.lazy_pattern import lazy_pattern
+
 CODE_FILES = r"\.[cm]?[jt]sx?$"
 _MAX_FOLLOWED = 200
-_LOADS = re.compile(r"""(?:\brequire\(|\bfrom\s|\bimport\s*\(?)\s*["'](\.[^"']*)["']""")
-_SUFFIX = re.compile(r"\.[cm]?[jt]sx?\Z")
+_LOADS = lazy_pattern(r"""(?:\brequire\(|\bfrom\s|\bimport\s*\(?)\s*["'](\.[^"']*)["']""")
+_SUFFIX = lazy_pattern(r"\.[cm]?[jt]sx?\Z")
 _ENDINGS = tuple(f".{end}" for end in ("js", "ts", "tsx", "jsx", "mjs", "cjs", "mts", "cts"))
-_TEST_WORDS = re.compile(r"[._-](?:test|spec)s?\Z|\A(?:test|spec)[_-]")
-_GLOB = re.compile(
+_TEST_WORDS = lazy_pattern(r"[._-](?:test|spec)s?\Z|\A(?:test|spec)[_-]")
+_GLOB = lazy_pattern(
     r"(?P<deep>\*\*/?)|(?P<any>\*)|(?P<one>\?)(?!\()|(?P<set>\[[^\]/]+\])"
     r"|(?P<open>[?*+@!]\(|\{)|(?P<close>[)}])|(?P<or>[|,])|(?P<rest>.)",
     re.S,

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 
 from driver.test_style.javascript_asserts import FUNCTION, MESSAGE, Names
 from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_pattern import lazy_pattern
 
-_MODULE = re.compile(r"^\s*(?:import\s[^(]*from\s|import\s*[\"'{*]|export\s)", re.M)
-_REQUIRES = re.compile(r"\brequire\([\"']")
-_CALL = re.compile(r"""(?<![\w.$])(it|test|specify)(?:\.\w+)*\((?P<title>\s*["'`])?""")
-_GROUP = re.compile(r"^(describe|context|suite)(?:\.\w+)?\(", re.M)
-_TEST_AT_TOP = re.compile(r"^(?:it|test|specify)\(", re.M)
-_ONLY = re.compile(r"\b(?:it|test|specify|describe|context|suite)\.only\(")
-_ARROW = re.compile(r"(\(\w*\)|\b\w+) => \{")
-_FUNCTION = re.compile(r"\bfunction( ?)\(")
+_MODULE = lazy_pattern(r"^\s*(?:import\s[^(]*from\s|import\s*[\"'{*]|export\s)", re.M)
+_REQUIRES = lazy_pattern(r"\brequire\([\"']")
+_CALL = lazy_pattern(r"""(?<![\w.$])(it|test|specify)(?:\.\w+)*\((?P<title>\s*["'`])?""")
+_GROUP = lazy_pattern(r"^(describe|context|suite)(?:\.\w+)?\(", re.M)
+_TEST_AT_TOP = lazy_pattern(r"^(?:it|test|specify)\(", re.M)
+_ONLY = lazy_pattern(r"\b(?:it|test|specify|describe|context|suite)\.only\(")
+_ARROW = lazy_pattern(r"(\(\w*\)|\b\w+) => \{")
+_FUNCTION = lazy_pattern(r"\bfunction( ?)\(")
 _BINDING = (
     r"""(?:import\s+|(?:const|let|var)\s+|,\s*){name}\s*(?:=\s*(?:require\(|await\s+import\()|from\s)"""
     r"""\s*["']{module}["']\)?(?P<more>(?:\.\w+)*)"""
@@ -28,7 +29,7 @@ _PARTS = (
     r"""(?:=\s*require\(\s*|from\s+)["']{module}["']"""
 )
 _NODE_ASSERT = r"(?:node:)?assert(?:/strict)?"
-_ASSERT_MODULES = re.compile(r"""["']((?:[\w:@./-]*)(?:assert|chai|expect|should)[\w./-]*)["']""")
+_ASSERT_MODULES = lazy_pattern(r"""["']((?:[\w:@./-]*)(?:assert|chai|expect|should)[\w./-]*)["']""")
 
 
 @dataclass(frozen=True, slots=True)

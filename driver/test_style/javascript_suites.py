@@ -11,15 +11,16 @@ from driver.test_style.javascript_asserts import Names
 from driver.test_style.javascript_files import matches
 from driver.test_style.javascript_style import assert_names, bound_to, call_of_tests
 from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_pattern import lazy_pattern
 
-_TEST_LIKE = re.compile(
+_TEST_LIKE = lazy_pattern(
     r"(?:^|[./_-])(?:test|spec)s?\.[cm]?[jt]sx?$"
     r"|(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test-[^/]*$"
 )
-_NO_HOST = re.compile(
+_NO_HOST = lazy_pattern(
     r"(?:^|/)(?:node_modules|fixtures?|__fixtures__|__mocks__|support)/|\.d\.\w+$"
 )
-_OTHER_RUNNERS = re.compile(
+_OTHER_RUNNERS = lazy_pattern(
     r"""["'](node:test|bun:test|vitest|mocha|tape|tap|ava|uvu|qunit|lab|@jest/globals"""
     r"""|@playwright/test|@hapi/lab)["']"""
 )
@@ -27,8 +28,8 @@ _SPEC = (
     r"""["']?\b(?:{key})["']?\s*:\s*"""
     r"""(\[(?:[^\]"']|"[^"]*"|'[^']*')*\]|["'][^"']*["']|(?:\n\s*-.*)+|.*)"""
 )
-_SPEC_WORD = re.compile(r""""([^"]+)"|'([^']+)'|([^\s"'\[\],-][^\s"'\[\],]*)""")
-_BAIL = re.compile(r"""["']?\bbail["']?\s*:\s*(?:true|[1-9])""")
+_SPEC_WORD = lazy_pattern(r""""([^"]+)"|'([^']+)'|([^\s"'\[\],-][^\s"'\[\],]*)""")
+_BAIL = lazy_pattern(r"""["']?\bbail["']?\s*:\s*(?:true|[1-9])""")
 _ARGUMENT = r"""^\s*{call}\(\s*["'`][^\n]*?,\s*(?:async\s*)?(?:function\s*\w*\s*\(|\()?\s*(\w+)"""
 
 

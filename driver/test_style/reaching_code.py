@@ -13,6 +13,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 
 from driver.test_style.python_imports import dotted_name, imported_names
+from state_store.values.lazy_pattern import lazy_pattern
 
 _MOST_TOLD = 3
 _RUNNERS = frozenset({"_pytest", "pytest", "pluggy", "unittest", "doctest", "nose"})
@@ -55,7 +56,7 @@ _BY_SUFFIX: Mapping[str, str] = {
     """,
 }
 # A global function of a JavaScript runner is set to another, or asked for.
-_GLOBAL_OF_TESTS = re.compile(
+_GLOBAL_OF_TESTS = lazy_pattern(
     r"(?:(?:^|[;{}])\s*(?=\w+\s*=(?![=>]))|\btypeof )(?P<name>expect|it|test|describe)\b", re.M
 )
 _DECLARED = r"\b(?:let|var|const|function|import)\b[^;=]*\b{}\b|[(,]\s*{}\s*[,)]"

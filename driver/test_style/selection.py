@@ -9,8 +9,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-_TOKEN = re.compile(r"[()]|[^\s()]+")
-_TITLE = re.compile(r"""\b(test|it|describe)\(\s*(["'`])(?P<title>[^"'`\\\n$]*)\2""")
+from state_store.values.lazy_pattern import lazy_pattern
+
+_TOKEN = lazy_pattern(r"[()]|[^\s()]+")
+_TITLE = lazy_pattern(r"""\b(test|it|describe)\(\s*(["'`])(?P<title>[^"'`\\\n$]*)\2""")
 _MORE = ("again", "too", "as well", "at last", "besides", "by all", "for sure", "in short")
 _MAX_STARTS = 200
 _OPERATORS = frozenset({"(", ")", "and", "or", "not"})

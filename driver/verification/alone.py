@@ -10,6 +10,7 @@ from dataclasses import replace
 from driver.domain.results import RunKind, TestName, TestRun
 from driver.run_state.context import Wave
 from driver.run_state.test_turns import Alone
+from state_store.values.lazy_pattern import lazy_pattern
 
 DISTURBED = "red beside other test runs, then green alone"
 _LEARNED = (
@@ -22,7 +23,7 @@ _SETTINGS = (
 )
 _MAY_BE_DISTURBED = (RunKind.RED, RunKind.TIMED_OUT)
 # What programs print that find a port, a file or a database in use.
-_IN_USE = re.compile(
+_IN_USE = lazy_pattern(
     r"address already in use|EADDRINUSE|only one usage of each socket|BindException"
     r"|(?:port|socket|address)\b.{0,40}\b(?:in use|is taken|already)|cannot bind|could not bind"
     r"|unable to bind|failed to bind|database is locked|database table is locked|EBUSY"

@@ -1,1 +1,1 @@
-"""Values: dataclasses that cost little until they are used."""
+"""Dataclasses and patterns that cost little until they are used."""
