@@ -1,4 +1,4 @@
-"""The pictures of the README, made from a wave that is told here: its board, and its report."""
+"""The pictures and the output in the README, made from waves that are told: boards and reports."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from driver.live.board import board
 from driver.live.frame import frame
 from driver.reports.overview import overview
 from driver.reports.pages.wave_page import page
+from driver.reports.summary_lines import summary_lines, table_and_page
 from state_store.views.item_progress import DONE, RUNNING, TEST, ItemProgress, Span
 from state_store.views.wave_progress import WaveProgress
 from tests.documents.page_picture import page_picture
-from tests.documents.sample_report import sample_report
+from tests.documents.sample_report import sample_report, two_items
 from tests.documents.terminal_picture import Painted, terminal_picture
 
 COLUMNS, HEIGHT = 104, 40
@@ -53,6 +54,13 @@ def report_picture() -> str:
     """The top of `report.html` of a wave that has ended."""
     shown = page(overview(sample_report()), None, {})
     return page_picture(shown, PAGE_WIDTH, PAGE_HEIGHT, "report.html of a wave of 8 items")
+
+
+def last_lines() -> str:
+    """The last lines of a run, as an indented block of Markdown."""
+    report = two_items()
+    lines = (*table_and_page(report), *summary_lines(report))
+    return "".join(f"    tidegate: {line}\n" for line in lines)
 
 
 def _wave() -> WaveProgress:

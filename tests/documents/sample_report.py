@@ -33,6 +33,44 @@ def sample_report() -> dict[str, Any]:
     }
 
 
+def two_items() -> dict[str, Any]:
+    """The report whose last lines the README shows: one item shipped, one failed."""
+    folder = "/home/me/shop/state/runs/6f0c12ab"
+    cart = _record(
+        "cart",
+        "Totals of the cart",
+        [("build", "agent", 0.1, 1.9), ("gate", "gate", 1.9, 2.1), ("repair", "repair", 2.1, 4.2)],
+        tests=((1, 1), (1, 1)),
+        use=(240_000, 0.84),
+        diff=(1, 20, 4),
+        repairs=1,
+        verdict="failed",
+        error="test failed with exit 1",
+        details=f"{folder}/cart/report.json",
+        savedWork=f"{folder}/cart/work.patch",
+        attempts=[{"test": {"kind": "red", "outputFile": f"{folder}/cart/test-2.out"}}],
+    )
+    prices = _record(
+        "round-prices",
+        "Round prices to cents",
+        [("build", "agent", 0.1, 1.8), ("gate", "gate", 1.8, 2.1)],
+        tests=((1, 1), (1, 0)),
+        use=(120_000, 0.42),
+        diff=(1, 6, 3),
+    )
+    shipment = {
+        **{"repo": "/home/me/shop", "branch": "wave/2026-11-29-6f0c12ab", "pushed": True},
+        **{"sha": "5454c6e570f6", "onto": "81e9a90290e0"},
+    }
+    return {
+        "timestamp": _at(4.5),
+        "wave": {
+            **{"wave_id": "6f0c12ab", "built": [cart, prices], "shipped": ["round-prices"]},
+            **{"shipped_repos": [shipment], "tokens": {"total": 360_000, "costUsd": 1.26}},
+        },
+    }
+
+
 def _records() -> Sequence[dict[str, Any]]:
     build, repair, gate, review = "agent", "repair", "gate", "verdict"
     return (

@@ -135,7 +135,9 @@ class WorkspaceSettings:
     folder. They are added to a list of common ones
     ([verification.md](verification.md#files-that-programs-leave))"""
     root: Path | None = field(default=None, metadata={"kind": kinds.PATH})
-    """the folder in which workspaces are made"""
+    """the folder in which workspaces are made. In tmpfs, whose times do not tell every change, the
+    content of test checkouts and copies is read after each test, which takes time with thousands of
+    files"""
     setup_timeout_s: float = setting(kinds.SECONDS, 900.0)
     """the longest that one set-up command may take"""
 
