@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from driver.execution.processes import capture
@@ -20,6 +20,8 @@ from driver.filesystem.tree import Signature, signature_at, snapshot
 
 _FEW = 500  # with fewer entries, starting a program takes longer
 _LIMIT_S = 900.0
+_READ_LIMIT_S = 120.0  # a pipe that is put in place of a file would never end
+_ENVIRONMENT = {"LC_ALL": "C"}
 _FORMAT = (
     *("-type", "d", "-printf", r"%p\0d%m\0"),
     *("-o", "-printf", r"%p\0%y%m %s %T@ %C@ %i\0"),
@@ -73,11 +75,11 @@ class StatListing:
         seen = self._stat_data()
         if not self.by_content:
             return seen
-        top = f"{self._top}/"
-        return {
-            path: (*one, _digest(top + path)) if stat.S_ISREG(one[0]) else one
-            for path, one in seen.items()
-        }
+        files = [path for path, one in seen.items() if stat.S_ISREG(one[0])]
+        digests = _digests(self._top, files) if len(files) > _FEW else None
+        if digests is None:
+            digests = [_digest(f"{self._top}/{path}") for path in files]
+        return {**seen, **{p: (*seen[p], one) for p, one in zip(files, digests, strict=True)}}
 
     def _stat_data(self) -> Mapping[str, Signature]:
         printed = self._found() if self._many else None
@@ -106,7 +108,7 @@ class StatListing:
 
     def _found(self) -> bytes | None:
         """The output of `find`; None if it cannot list these paths."""
-        program = _program()
+        program = _system("find")
         names = [name for name in self._names if os.path.lexists(self._top / name)]
         if not program or (self._names and not names):
             return None
@@ -114,7 +116,7 @@ class StatListing:
         apart = [_GLOB.sub(r"\\\1", f"./{path}") for path in self._without]
         pruned = [word for path in apart for word in ("-path", path, "-prune", "-o")]
         argv = (program, *starts, *pruned, *_FORMAT)
-        done = capture(argv, cwd=self._top, env={"LC_ALL": "C"}, timeout_s=_LIMIT_S)
+        done = capture(argv, cwd=self._top, env=_ENVIRONMENT, timeout_s=_LIMIT_S)
         # It also fails at a folder that may not be read, or that is removed meanwhile.
         return done.stdout if done.ok and not done.stderr else None
 
@@ -129,6 +131,19 @@ class StatListing:
                 signature = signature_at(f"{self._top}/{name}")
             if signature is not None:  # else it was just removed
                 yield name, signature
+
+
+def _digests(top: Path, files: Sequence[str]) -> list[int] | None:
+    """The digests of many files, by the system's own program; None if it cannot read them all."""
+    argv = (_system("xargs"), "-0", _system("sha256sum"), "-z", "--")
+    if not all(argv):
+        return None
+    asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in files)
+    done = capture(argv, cwd=top, env=_ENVIRONMENT, timeout_s=_READ_LIMIT_S, stdin=asked)
+    lines = os.fsdecode(done.stdout).split("\0")[:-1]
+    if not done.ok or [line[68:] for line in lines] != [*files]:  # after the digest and "  ./"
+        return None
+    return [int(line[:32], 16) for line in lines]
 
 
 def _digest(path: str) -> int:
@@ -159,8 +174,9 @@ def _read_out(record: str) -> Signature | None:
     return (_KINDS[kind] | int(mode, 8), int(size), modified, changed, int(inode))
 
 
-def _program() -> str:
-    """The system's own `find`; "" without one. No other program of this name is believed."""
+def _system(name: str) -> str:
+    """The system's own program; "" without one. No other program of this name is believed."""
     if sys.platform != "linux":
         return ""
-    return next((one for one in ("/usr/bin/find", "/bin/find") if os.access(one, os.X_OK)), "")
+    places = (f"/usr/bin/{name}", f"/bin/{name}")
+    return next((one for one in places if os.access(one, os.X_OK)), "")

@@ -316,6 +316,8 @@ WAYS: dict[str, Callable[[Lab], object]] = {
         lab, lambda away, top: shutil.copytree(away, top, symlinks=True)
     ),
 }
+DISK = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # seldom in memory as the others
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 ALWAYS = (STILL_WRITING, "a mapped file without a trace")
 _EVERY = {0: 2, 700: 6}  # a sample is in the default run, for they take a while
 
@@ -327,20 +329,24 @@ class Warm:
     context: CloneContext
     trees: tuple[str, str]
     exact: dict[str, dict[str, str]]
+    folder: Path
 
 
 @pytest.fixture(scope="module")
-def warm_with(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Warm]]:
+def warm_with() -> Iterator[Callable[[int], Warm]]:
     made: dict[int, Warm] = {}
 
     def with_files(number: int) -> Warm:
         if number not in made:
-            made[number] = warm_checkout(tmp_path_factory.mktemp("warm"), number)
+            folder = Path(tempfile.mkdtemp(prefix="tidegate-", dir=DISK if number else MEMORY))
+            left.callback(shutil.rmtree, folder)
+            made[number] = warm_checkout(folder, number)
         return made[number]
 
-    yield with_files
-    for one in made.values():
-        one.context.close()
+    with ExitStack() as left:
+        yield with_files
+        for one in made.values():
+            one.context.close()
 
 
 def warm_checkout(folder: Path, files: int, *, copied: bool = False) -> Warm:
@@ -359,7 +365,7 @@ def warm_checkout(folder: Path, files: int, *, copied: bool = False) -> Warm:
     for tree in trees:
         with context.test_checkout(tree, fresh=True) as new:
             exact[tree] = exact_state(new.path)
-    return Warm(context, trees, exact)
+    return Warm(context, trees, exact, folder)
 
 
 def exact_state(top: Path) -> dict[str, str]:
@@ -399,13 +405,13 @@ def exact_state(top: Path) -> dict[str, str]:
     ],
 )
 def test_no_poison_reaches_the_next_proof(
-    warm_with: Callable[[int], Warm], files: int, name: str, tmp_path: Path
+    warm_with: Callable[[int], Warm], files: int, name: str
 ) -> None:
     warm = warm_with(files)
     base, other = warm.trees
-    for number, (poisoned, proven) in enumerate([(base, base), (base, other), (other, base)]):
-        outside = tmp_path / str(number)
-        (outside / "home").mkdir(parents=True)
+    for poisoned, proven in ((base, base), (base, other), (other, base)):
+        outside = Path(tempfile.mkdtemp(dir=warm.folder))  # files are moved there
+        (outside / "home").mkdir()
         with ExitStack() as cleanup:
             with warm.context.test_checkout(poisoned) as checkout:
                 lab = Lab(checkout.path, outside, cleanup)
@@ -454,10 +460,7 @@ def test_what_is_written_before_the_listing_is_not_taken_for_the_tree(
 
 
 def test_a_change_without_a_trace_in_memory_is_seen(tmp_path: Path) -> None:
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        pytest.skip("no such folder")
-    with tempfile.TemporaryDirectory(prefix="tidegate-", dir=memory) as folder:
+    with tempfile.TemporaryDirectory(prefix="tidegate-", dir=MEMORY) as folder:
         probe = Path(folder, "probe")
         probe.write_text(GOOD)
         before = probe.lstat()

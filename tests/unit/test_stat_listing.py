@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import socket
 import sys
@@ -142,3 +144,33 @@ def test_a_folder_that_is_gone_is_told(top: Path) -> None:
     top.rename(top.with_name("moved"))
     with pytest.raises(FileNotFoundError):
         listing.look()
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_content_is_read_the_same_by_program_and_python(top: Path, what: str) -> None:
+    if what == "a large file":
+        pytest.skip("takes a while")
+    CHANGES[what](top)
+    whole = StatListing(top, by_content=True).look()
+    names = [path.name for path in top.iterdir()]
+    parts = [StatListing(top, (name,), by_content=True).look() for name in names]
+    assert whole == {path: one for part in parts for path, one in part.items()}
+    assert {p: one[:5] for p, one in whole.items()} == snapshot(top, without=())
+
+
+def test_equal_times_with_other_content_are_told_apart(top: Path) -> None:
+    listing = StatListing(top, by_content=True, expected=600)
+    before = listing.look()
+    inode = (top / "d1" / "1").stat().st_ino
+    with (top / "d1" / "1").open("r+b") as file, mmap.mmap(file.fileno(), 0) as view:
+        view[:1] = b"Y" if view[:1] == b"X" else b"X"
+    after = listing.look()
+    assert (top / "d1" / "1").stat().st_ino == inode
+    assert [path for path in after if after[path][5:] != before[path][5:]] == ["d1/1"]
+
+
+def test_a_file_that_may_not_be_read_has_no_digest(top: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    (top / "d1" / "1").chmod(0)
+    assert StatListing(top, by_content=True).look()["d1/1"][5] == -errno.EACCES
