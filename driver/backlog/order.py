@@ -63,6 +63,11 @@ class Part(Sequence[Item]):
     def __iter__(self) -> Iterator[Item]:
         return map(self._items.__getitem__, self._numbers)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 @dataclass(slots=True)
 class Unordered:
