@@ -28,7 +28,7 @@ from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.files import read_bytes, write_bytes_atomic
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import FINISHED, IN_PROGRESS, OPEN
-from state_store.tracker.base import digest_of
+from state_store.tracker.base import believe_digest, digest_of, known_digest
 from state_store.tracker.file import real_path
 from state_store.tracker.light_read import TrackerSummary, read_summary
 from state_store.values.lazy_dataclass import dataclass
@@ -89,7 +89,7 @@ class TrackerIndex:
         items, names, levels, faults, linked, shipped, problems, non_objects, twice, statuses = kept
         return cls(
             digest=digest,
-            todo=OrderedQueue(tuple(items), tuple(names), tuple(levels)),
+            todo=OrderedQueue(list(items), list(names), list(levels)),
             faults={number: tuple(why) for number, why in faults},
             linked=tuple(linked),
             shipped=tuple(shipped),
@@ -168,7 +168,11 @@ class TrackerReader:
                 return
             body = json.dumps(self._index.to_json()).encode()
             seal = hashlib.sha256(body).hexdigest()
-            head = json.dumps({**_made_from(path), "digest": self._index.digest, "body": seal})
+            digest_of(path)  # so that it is known, if the file is at rest
+            identity, digest = known_digest(path) or ((), "")
+            at_rest = {"identity": identity} if digest == self._index.digest else {}
+            facts = {**_made_from(path), "digest": self._index.digest, "body": seal, **at_rest}
+            head = json.dumps(facts)
             write_bytes_atomic(state_dir / FILE_NAME, f"{head}\n".encode() + body)
 
 
@@ -179,7 +183,11 @@ def _found(path: Path, state_dir: Path) -> TrackerIndex | None:
         found, wanted = json.loads(head), _made_from(path)
         if {key: found.get(key) for key in wanted} != wanted:
             return None
-        if found["body"] != hashlib.sha256(body).hexdigest() or found["digest"] != digest_of(path):
+        if found["body"] != hashlib.sha256(body).hexdigest():
+            return None
+        if found.get("identity"):  # the file need not be read, if it was not written since
+            believe_digest(path, tuple(found["identity"]), found["digest"])
+        if found["digest"] != digest_of(path):
             return None
         return TrackerIndex.from_json(str(found["digest"]), json.loads(body))
     except _UNUSABLE:

@@ -100,6 +100,16 @@ def digest_of(path: Path) -> str | None:
         return None
 
 
+def known_digest(path: Path) -> tuple[Identity, str] | None:
+    """The digest of a file at rest that this process has read, for `believe_digest` in another."""
+    return _digests.get(path)
+
+
+def believe_digest(path: Path, identity: Identity, digest: str) -> None:
+    """Take over a `known_digest`. It is dropped as soon as the file has another identity."""
+    _digests.setdefault(path, (identity, digest))
+
+
 def _key(store: EventStore, path: Path) -> str:
     folder = Path(os.path.realpath(store.path)).parent
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from driver.backlog.tracker_index import FILE_NAME, TrackerIndex, TrackerReader
 from state_store.api import StateAPI
 from state_store.documents.errors import InputError
+from state_store.documents.files import identity_of
 from state_store.tracker.file import read_tracker_file
 from state_store.tracker.light_read import read_summary
 from state_store.write_api import STATE_DB_FILENAME
@@ -67,6 +69,22 @@ def test_an_unchanged_tracker_is_read_from_the_kept_index(tmp_path: Path, state:
     assert read(tracker, state).todo.items[0]["title"] == "two title"  # so it was not parsed
     tracker.write_bytes(tracker.read_bytes().replace(b"one title", b"one Title"))
     assert read(tracker, state).todo.items[0]["title"] == "one Title"
+    assert read(tracker, state).todo.items[0]["title"] == "one Title"
+
+
+def test_a_tracker_at_rest_is_read_again_only_if_it_was_written(
+    tmp_path: Path, state: Path
+) -> None:
+    tracker = a_tracker(tmp_path / "t.json", title="one title")
+    first = read(tracker, state)
+    found = identity_of(tracker.stat())
+    head, _, body = (state / FILE_NAME).read_bytes().partition(b"\n")
+    kept = json.dumps({**json.loads(head), "identity": found}).encode()  # as if it was at rest
+    (state / FILE_NAME).write_bytes(kept + b"\n" + body)
+    assert read(tracker, state) == first
+    before = tracker.stat()
+    tracker.write_bytes(tracker.read_bytes().replace(b"one title", b"one Title"))
+    os.utime(tracker, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert read(tracker, state).todo.items[0]["title"] == "one Title"
 
 
