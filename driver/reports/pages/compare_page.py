@@ -11,7 +11,7 @@ from driver.reports.pages.wave_page import facts, framed
 from driver.terminal.safe_text import counted, html_text, safe_line
 
 _HEAD = ("ended (UTC)", "wave", "shipped", "cost", "per shipped", "tokens", "repairs", "flaky")
-_WIDTH, _HEIGHT, _FLOOR = 720, 180, 150
+_WIDTH, _HEIGHT, _FLOOR, _LEFT = 720, 184, 150, 80
 _MOST_REASONS = 12
 
 
@@ -111,7 +111,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     body = "".join(
         f"<tr>{''.join(f'<td>{html_text(cell)}</td>' for cell in row)}</tr>" for row in rows
     )
-    return f"<table><tr>{names}</tr>{body}</table>"
+    return f'<table class="flat"><tr>{names}</tr>{body}</table>'
 
 
 Bar = Mapping[str, float | None]  # the height of each part, by its colour
@@ -133,21 +133,22 @@ def _cost_bar(one: Compared) -> tuple[Bar, str]:
 
 def _plot(waves: Sequence[Compared], bar_of: BarOf, most: float) -> str:
     """A plot with a bar for each wave, the oldest first."""
-    step = (_WIDTH - 60) / max(len(waves), 1)
+    step = (_WIDTH - _LEFT) / max(len(waves), 1)
     width = max(min(step * 0.7, 42), 2)
     parts = [
-        f'<text x="0" y="18">{html_text(_number(most))}</text>',
+        f'<text x="0" y="22">{html_text(_number(most))}</text>',
         f'<text x="0" y="{_FLOOR}">0</text>',
-        f'<rect class="s-other" x="46" y="{_FLOOR}" width="{_WIDTH - 46}" height="1"></rect>',
+        f'<rect class="s-other" x="{_LEFT}" y="{_FLOOR}" width="{_WIDTH - _LEFT}"'
+        ' height="1"></rect>',
     ]
     for number, one in enumerate(waves):
         stack, told = bar_of(one)
-        left = 50 + number * step + (step - width) / 2
+        left = _LEFT + number * step + (step - width) / 2
         parts.append(f"<g><title>{html_text(told)}</title>{_bars(stack, left, width, most)}</g>")
     if waves:
         first, last = waves[0].day[:10], waves[-1].day[:10]
-        parts.append(f'<text x="50" y="{_FLOOR + 20}">{first}</text>')
-        parts.append(f'<text x="{_WIDTH}" y="{_FLOOR + 20}" text-anchor="end">{last}</text>')
+        parts.append(f'<text x="{_LEFT}" y="{_FLOOR + 24}">{first}</text>')
+        parts.append(f'<text x="{_WIDTH}" y="{_FLOOR + 24}" text-anchor="end">{last}</text>')
     told = counted(len(waves), "wave")
     return (
         f'<svg class="plot" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{told}, the'

@@ -84,18 +84,21 @@ table{border-collapse:collapse;width:100%;font-size:.88rem}
 th{text-align:left;color:var(--dim);font-weight:500}
 th[scope=row]{width:1%;white-space:nowrap}
 th,td{padding:.22rem .8rem .22rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+table.flat td,table.flat th{white-space:nowrap}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 svg.plot{display:block;width:100%;height:auto;max-width:46rem}
-svg.plot text{fill:var(--dim);font-size:11px}
+svg.plot text{fill:var(--dim);font-size:12px}
 footer{color:var(--dim);font-size:.84rem;padding-top:2rem;padding-bottom:2rem}
-@media(max-width:62rem){.head{display:none}
+@media(max-width:62rem){
 .row{display:flex;flex-wrap:wrap;padding:.55rem .9rem}
 .row>span:first-child{flex:1 1 60%}
 .row>.t,.row>.n{color:var(--dim);font-size:.86rem}
 .row>.t{flex-basis:100%}
+.row.head{display:none}
 .row .vh{position:static;clip-path:none;width:auto;height:auto;overflow:visible}}
 @media(max-width:40rem){main,header,footer{padding-left:.8rem;padding-right:.8rem}
 .facts div{flex:1 1 40%;min-width:0}
-ul.open li{grid-template-columns:1fr}.time{grid-template-columns:7.5rem 1fr}}
+ul.open li{grid-template-columns:1fr}svg.plot text{font-size:22px}
+.time{grid-template-columns:7.5rem 1fr}}
 @media print{body{background:#fff}.items details>.body{break-inside:avoid}}
 """
