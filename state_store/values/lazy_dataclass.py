@@ -28,6 +28,7 @@ def _dataclass(cls: type | None = None, /, **options: Any) -> Any:
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
     if "__init__" not in own:
         made.__init__ = _first_init(made, frozen)
+        made.__signature__ = _Signature()
     if "__repr__" not in own:
         made.__repr__ = _represented
     if compared:
@@ -46,11 +47,27 @@ else:
 def _first_init(made: Any, frozen: bool) -> Any:
     """The `__init__` of a class until it is called; it then puts the real one in its place."""
 
-    def __init__(self: Any, *values: Any, **named: Any) -> None:
+    def write() -> None:
         made.__init__ = _init(made, frozen)
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:
+        write()
         made.__init__(self, *values, **named)
 
+    __init__.write = write  # type: ignore[attr-defined]
     return __init__
+
+
+class _Signature:
+    """Tells `inspect` the parameters of a class, whose `__init__` may not be written yet."""
+
+    def __get__(self, _: Any, owner: Any) -> Any:
+        import inspect  # noqa: PLC0415 - few ask, and it takes longer than all of this module
+
+        if (write := getattr(owner.__init__, "write", None)) is not None:
+            write()
+        _, *parameters = inspect.signature(owner.__init__).parameters.values()
+        return inspect.Signature(parameters)
 
 
 def _init(made: Any, frozen: bool) -> Any:

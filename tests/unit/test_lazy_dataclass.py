@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -188,3 +189,24 @@ def test_a_class_is_not_written_before_its_first_use() -> None:
     assert "x" not in first.__code__.co_varnames
     made(1)
     assert "x" in vars(made)["__init__"].__code__.co_varnames
+
+
+def test_a_class_that_was_never_used_tells_its_parameters() -> None:
+    theirs = _shapes(dataclasses.dataclass)
+    for name, ours in _shapes(lazy_dataclass.dataclass).items():
+        shown = [str(one).partition(":")[0] for one in signature(ours).parameters.values()]
+        known = [str(one).partition(":")[0] for one in signature(theirs[name]).parameters.values()]
+        assert [one.partition("=")[0] for one in shown] == [one.partition("=")[0] for one in known]
+
+
+def test_a_class_with_its_own_init_tells_that_one() -> None:
+    @lazy_dataclass.dataclass
+    class Given:
+        x: int
+
+    class Below(Given):
+        def __init__(self, y: int, *, z: int) -> None:
+            super().__init__(y + z)
+
+    assert list(signature(Below).parameters) == ["y", "z"]
+    assert list(signature(Given).parameters) == ["x"]
