@@ -36,6 +36,8 @@ def _run(asked: argparse.Namespace) -> int:
     from state_store.write_api import STATE_DB_FILENAME
     from tools.settings.load import process_environment, resolve_state_dir
 
+    if asked.json:
+        raise InputError("serve is for people: leave --json out; status --json has the same facts")
     if not 0 <= asked.port <= 65535:
         raise InputError("--port is a number from 0 to 65535")
     state_dir = resolve_state_dir(asked.state_dir)
@@ -63,14 +65,7 @@ def _run(asked: argparse.Namespace) -> int:
 
 
 def _told(address: str, token: str) -> None:
-    from driver.terminal.invocation import current, schema
-
-    if current().json:
-        import json
-
-        print(json.dumps({"schema": schema(), "address": address, "token": token}))
-    else:
-        print(f"page:  {address}")
-        print(f"token: {token}   (its stop button asks for it)")
-        print("Every user of this machine can open the page. Ctrl-C ends it.")
+    print(f"page:  {address}")
+    print(f"token: {token}   (its stop button asks for it)")
+    print("Every user of this machine can open the page. Ctrl-C ends it.")
     sys.stdout.flush()

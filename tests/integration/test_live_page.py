@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +25,7 @@ from state_store.database.store import EventStore
 from tests.support.waves import Agent, Scene, item, writes
 from tools import halt
 
+ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "the-token"
 PATIENCE_S = 60.0
 EVIL = "\x1b[31m<script>alert(1)</script>\u202e\n"
@@ -249,3 +254,34 @@ def test_the_page_follows_the_newest_wave_or_the_one_asked_for(own: Scene) -> No
     for wave, name in ((None, "c"), ("w1", "a")):
         with served(own.state, own.environ, wave) as server:
             assert next(messages(server))["items"][0]["name"] == name
+
+
+def test_serve_prints_its_address_and_ends_with_ctrl_c(done: Scene) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "driver", "serve", "--state-dir", str(done.state)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "HOME": str(done.folder)},
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().removeprefix("page:").strip()
+        port = int(address.rpartition(":")[2].strip("/"))
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--port", "70000"]])
+def test_serve_says_what_is_wrong(tmp_path: Path, flags: list[str]) -> None:
+    command = [sys.executable, "-m", "driver", "serve", "--state-dir", str(tmp_path), *flags]
+    done = subprocess.run(
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
