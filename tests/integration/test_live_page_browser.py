@@ -1,4 +1,4 @@
-"""The live page in a real browser, where one is installed: hostile text is inert, memory bounded."""
+"""The live page in a real browser, if there is one: hostile text is inert, memory bounded."""
 
 from __future__ import annotations
 
