@@ -21,6 +21,7 @@ from tests.documents.schemas import (
     SHAPES,
     TRACKER_KEYS,
 )
+from tests.documents.shop import Shop
 from tests.support.json_schema import Problems, checkers
 from tests.unit.test_settings import EVERY_BACKEND_KEY, WRONG
 from tools.settings.load import load
@@ -86,6 +87,21 @@ def test_the_trackers_of_the_demo_and_of_init_fit(problems: Problems) -> None:
     demo = (ROOT / "driver" / "cli" / "demo_files" / "tracker.json").read_text("utf-8")
     for text in (demo, tracker_text()):
         assert problems(json.loads(text), SCHEMAS["tracker"]) == []
+
+
+PRESETS = sorted(path.stem for path in (ROOT / "tools" / "wave_presets").glob("*.json"))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_manifest_of_a_template_fits(shop: Shop, problems: Problems, name: str) -> None:
+    flags = f"--project-name shop --base-dir src/shop --output beside/{name}.json"
+    made = shop.once(f"tidegate templates instantiate {name} {flags}")
+    assert made.code == 0, made.err
+    manifest = json.loads((shop.repo.path / f"beside/{name}.json").read_text("utf-8"))
+    assert problems(manifest, SCHEMAS["manifest"]) == []
+    assert problems(
+        {**manifest, "items": [{**manifest["items"][0], "slug": 5}]}, SCHEMAS["manifest"]
+    )
 
 
 # Documents that no reader takes, with the words of the first fault.
