@@ -39,7 +39,7 @@ class DiffSize:
 @dataclass(frozen=True, slots=True)
 class Item:
     """An item of a wave. `outcome` is `shipped` or its verdict. `record` is its line or its whole
-    record."""
+    record. `lower_grade` are the reasons for a grade below A."""
 
     record: Json
     is_shipped: bool
@@ -48,6 +48,7 @@ class Item:
     duration_s: float | None
     backend: str | None
     diff: DiffSize | None
+    lower_grade: Sequence[str] = ()
 
     @property
     def slug(self) -> str:
@@ -106,7 +107,8 @@ class Item:
         record = self.record
         found = []
         if (grade := record.get("grade")) and grade != "A":
-            found.append((40, f"evidence of grade {grade}"))
+            why = f": {'; '.join(self.lower_grade[:2])}" if self.lower_grade else ""
+            found.append((40, f"evidence of grade {grade}{why}"))
         if written := record.get("selfWrittenTests"):
             found.append((25, f"the agent wrote tests itself: {_some(written)}"))
         if changed := record.get("afterApproval"):
@@ -177,10 +179,13 @@ def overview(report: Json) -> Overview:
     """The wave of a report."""
     wave = wave_of(report)
     shipped = frozenset(wave.get("shipped") or ())
-    return Overview(report, wave, tuple(_item(one, shipped) for one in wave.get("built") or ()))
+    lower = {one["slug"]: one.get("why") or () for one in wave.get("read_first") or ()}
+    built = wave.get("built") or ()
+    items = (_item(one, shipped, lower.get(one.get("slug"), ())) for one in built)
+    return Overview(report, wave, tuple(items))
 
 
-def _item(record: Json, shipped: frozenset[str]) -> Item:
+def _item(record: Json, shipped: frozenset[str], lower_grade: Sequence[str]) -> Item:
     known = record if "tests" in record else {**times(record), "backend": backend_of(record)}
     diff = record.get("diff")
     return Item(
@@ -191,6 +196,7 @@ def _item(record: Json, shipped: frozenset[str]) -> Item:
         duration_s=known.get("durationS"),
         backend=known.get("backend"),
         diff=DiffSize(**diff) if isinstance(diff, Mapping) else None,
+        lower_grade=lower_grade,
     )
 
 

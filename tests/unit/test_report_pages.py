@@ -127,6 +127,16 @@ def test_the_first_to_read_are_ordered_by_risk() -> None:
     assert calm["slug"] not in [item.slug for item, _ in found]
 
 
+def test_a_lower_grade_says_what_the_evidence_lacks() -> None:
+    made = reported.report(1)
+    (one,) = made["wave"]["built"]
+    one.update(grade="C", repairs=0, selfWrittenTests=[], diff=None)
+    why = ["no canary test was red", "no count of tests is known"]
+    made["wave"]["read_first"] = [{"slug": one["slug"], "grade": "C", "why": why}]
+    [(_, told)] = overview(made).to_read_first()
+    assert told[0] == f"evidence of grade C: {'; '.join(why)}"
+
+
 def test_the_markdown_page_is_bounded_and_inert() -> None:
     text = markdown(overview(reported.report(5_000)))
     assert len(text.encode()) < 2**20
