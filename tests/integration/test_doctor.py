@@ -206,8 +206,9 @@ def test_each_line_for_people_has_level_name_detail_and_remedy(place: Place) -> 
 def test_a_wrong_configuration_is_one_sentence_and_exit_2(place: Place) -> None:
     place.config.write_text("[backend]\ntimout_s = 1\n", encoding="utf-8")
     done = call(main, "--config", place.config, "--json")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("doctor: ")
+    told = json.loads(done.out)
+    assert (done.code, told["schema"]) == (2, "tidegate/error/1")
+    assert done.err == f"doctor: {told['error']}\n"
     assert "did you mean backend.timeout_s?" in done.err
     assert done.err.count("\n") == 1
 
