@@ -7,6 +7,7 @@ import time
 from driver.live.agent_output import OutputWatch
 from driver.live.board import Board, board
 from driver.run_state.context import Wave
+from driver.terminal.safe_text import without_remedy
 from state_store.documents.errors import TidegateError
 from state_store.views.wave_progress import WaveProgress, later_events, read_progress
 
@@ -36,4 +37,6 @@ class WaveView:
         """The board at this moment."""
         gates = self._wave.gates
         stopped = gates.stop.cause or gates.closed
-        return board(self.progress, time.time(), self._output.sign, str(stopped or ""))
+        return board(
+            self.progress, time.time(), self._output.sign, without_remedy(str(stopped or ""))
+        )

@@ -16,6 +16,7 @@ from driver.execution.processes import Command, Ending, Processes, child_environ
 from driver.limits.admission import HALT, PARKED, GateClosedError
 from driver.notices import notice
 from driver.run_state.context import Wave
+from driver.terminal.safe_text import without_remedy
 from state_store.documents.errors import TidegateError
 from state_store.views.wave_progress import read_progress
 from tools.secret_rules.known_values import scan_known_values, secrets_of
@@ -74,7 +75,7 @@ def _facts(wave: Wave) -> dict[str, Any]:
     word = notice.ENDED if cause is None else notice.STOPPED
     if isinstance(cause, GateClosedError):
         word = {HALT: notice.HALTED, PARKED: notice.PARKED}.get(cause.gate, word)
-    reason = str(cause) if cause is not None else None
+    reason = without_remedy(str(cause)) if cause is not None else None
     return notice.facts_of(progress, word, reason, tuple(filter(None, branches)))
 
 
