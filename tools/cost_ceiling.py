@@ -184,7 +184,9 @@ def _run(asked: argparse.Namespace) -> int:
     )
     show(answer, (), as_json=True)
     if answer["exceeded"]:
-        print(f"cost_ceiling: {answer['reason']}", file=sys.stderr)
+        from driver.terminal.safe_text import log_text
+
+        print(f"cost_ceiling: {log_text(answer['reason'])}", file=sys.stderr)
     return REACHED if answer["exceeded"] else ExitCode.DONE
 
 

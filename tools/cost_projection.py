@@ -246,7 +246,9 @@ def _run(asked: argparse.Namespace) -> int:
     except InputError:
         raise
     except ValueError as error:
-        print(f"cost_projection: {error}", file=sys.stderr)
+        from driver.terminal.safe_text import log_text
+
+        print(f"cost_projection: {log_text(str(error))}", file=sys.stderr)
         return NO_WAVE
     show(found, (f"{name}: {value}" for name, value in found.items()), as_json=asked.json)
     return ExitCode.DONE

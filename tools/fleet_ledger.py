@@ -254,6 +254,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(asked: argparse.Namespace) -> int:
+    from driver.terminal.safe_text import log_text
+
     folder = asked.state_dir
     try:
         if asked.command == "append":
@@ -266,7 +268,7 @@ def _run(asked: argparse.Namespace) -> int:
             wave = require_wave(asked.wave, folder)
             where = (asked.report_file, wave, asked.phase, asked.timestamp)
             good, message = append_wave(*where, state_dir=folder)
-            print(message, file=sys.stdout if good else sys.stderr)
+            print(log_text(message), file=sys.stdout if good else sys.stderr)
             return ExitCode.DONE if good else REFUSED
         elif asked.command == "harvest":
             harvest(state_dir=folder)
@@ -275,7 +277,7 @@ def _run(asked: argparse.Namespace) -> int:
         else:
             summary("json" if asked.json else "text", folder)
     except InputError as error:
-        print(f"fleet_ledger: {error}", file=sys.stderr)
+        print(f"fleet_ledger: {log_text(str(error))}", file=sys.stderr)
         return REFUSED
     return ExitCode.DONE
 

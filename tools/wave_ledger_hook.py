@@ -48,6 +48,7 @@ def validate_timestamp(timestamp_str: str) -> tuple[bool, str]:
 
 
 def _run(asked: argparse.Namespace) -> int:
+    from driver.terminal.safe_text import log_text
     from state_store.documents.errors import ExitCode, InputError
     from tools import fleet_ledger
 
@@ -58,14 +59,14 @@ def _run(asked: argparse.Namespace) -> int:
         wave = fleet_ledger.require_wave(asked.wave, asked.state_dir)
         phases = _phases(fleet_ledger.read_report(asked.report_file))
     except InputError as error:
-        print(f"ERROR: {error}")
+        print(f"ERROR: {log_text(str(error))}")
         return fleet_ledger.REFUSED
     is_good = True
     for phase in phases:
         added, message = fleet_ledger.append_wave(
             asked.report_file, wave, phase, asked.timestamp, state_dir=asked.state_dir
         )
-        print(f"{'OK' if added else 'ERROR'}: {message}")
+        print(f"{'OK' if added else 'ERROR'}: {log_text(message)}")
         is_good = is_good and added
     return ExitCode.DONE if is_good else fleet_ledger.REFUSED
 

@@ -164,7 +164,9 @@ def _run(args: argparse.Namespace) -> int:
     try:
         return _validate(args) if args.action == "validate" else _make(args)
     except TidegateError as error:
-        sys.stderr.write(f"wave_templates: {error}\n")
+        from driver.terminal.safe_text import log_text
+
+        sys.stderr.write(f"wave_templates: {log_text(str(error))}\n")
         return FAILED
 
 
