@@ -42,6 +42,7 @@ class PhaseNotes:
         self._clock = clock
         self._lock = threading.Lock()
         self._notes: dict[str, _Note] = {}
+        self._is_closed = False
 
     def enter(self, slug: str, phase: str, why: str = "") -> None:
         """The item is in this phase from now on, until an event shows another one."""
@@ -103,7 +104,14 @@ class PhaseNotes:
                 self._notes[slug] = kept
         return [note.event(slug) for slug, note in found.items()]
 
+    def close(self) -> None:
+        """The wave is over: nothing more is written."""
+        with self._lock:
+            self._notes.clear()
+            self._is_closed = True
+
     def _put(self, slug: str, note: _Note) -> None:
         with self._lock:
-            self._notes[slug] = note
+            if not self._is_closed:
+                self._notes[slug] = note
         self.changed.set()

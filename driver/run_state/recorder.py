@@ -242,6 +242,7 @@ class Recorder:
 
     def ended(self, abort_reason: str | None) -> None:
         """The wave is over, and its report is about to be given."""
+        self.notes.close()
         try:
             self._log.end(abort_reason)
         except CannotRunError as error:

@@ -112,6 +112,8 @@ class WaveProgress:
             self._begin(payload, at)
         elif kind == names.WAVE_FINISHED:
             self._finish(payload, at)
+        elif kind == names.PHASE_ENTERED and self.finished is not None:
+            return False  # written too late
         elif kind == names.PHASE_ENTERED and not payload.get("slug"):
             self._enter_wave(payload, at)
         elif isinstance(payload.get("slug"), str):

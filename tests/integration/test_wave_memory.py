@@ -38,7 +38,7 @@ def story(api: StateAPI, slug: str) -> list[tuple[Any, ...]]:
     return [
         (kind, *(payload[key] for key in keys if key in payload))
         for kind, payload in told
-        if payload.get("slug") == slug
+        if payload.get("slug") == slug and kind != "phase_entered"  # of phases that last
     ]
 
 

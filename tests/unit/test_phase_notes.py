@@ -83,6 +83,14 @@ def test_an_item_that_another_run_has_ends_at_once(notes: PhaseNotes, clock: Man
     assert notes.due() == [known]
 
 
+def test_a_wave_that_is_over_has_no_phases(notes: PhaseNotes, clock: ManualClock) -> None:
+    notes.enter(SLUG, SET_UP)
+    notes.close()
+    notes.enter_wave(TOGETHER)
+    clock.pass_by(60)
+    assert notes.due() == []
+
+
 def test_every_change_wakes_the_screen(notes: PhaseNotes) -> None:
     changes: tuple[Callable[[], None], ...] = (
         lambda: notes.enter(SLUG, SET_UP),

@@ -141,6 +141,8 @@ def test_the_end_of_a_wave_ends_everything_in_it() -> None:
     assert (found.finished, found.aborted, found.abort_reason) == (T0 + 3, True, "halted")
     assert spans(found, "a") == [("build", 1, 3)]
     assert found.count(DONE) == 2
+    late = (WAVE, "phase_entered", {"slug": "a", "phase": SET_UP})
+    assert progress(BEGIN, *dispatched("a"), end, late).count(DONE) == 2
 
 
 def test_a_resumed_wave_begins_again_and_keeps_its_use() -> None:
