@@ -29,12 +29,9 @@ def _python(top: Path) -> Iterator[str]:
     if _is_pytest(top):
         yield "python3 -m pytest -q"
     elif any(_tests(top)):
+        is_package = (top / "tests" / "__init__.py").is_file()
         where = "" if any(top.glob("test*.py")) else " -s tests"
-        yield f"python3 -m unittest -q{'' if _is_package(top) else ' discover' + where}"
-
-
-def _is_package(top: Path) -> bool:
-    return (top / "tests" / "__init__.py").is_file()
+        yield f"python3 -m unittest -q{'' if is_package else ' discover' + where}"
 
 
 def _is_pytest(top: Path) -> bool:
@@ -98,6 +95,7 @@ def _text(path: Path) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty if it has none, for example while it is being written."""
     try:
         held = json.loads(_text(path) or "{}")
     except ValueError:

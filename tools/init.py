@@ -59,13 +59,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from driver.terminal.color import is_terminal
     from driver.terminal.safe_text import safe_line
     from tools.found_tests import found_tests
     from tools.program import show
 
     place, repo, state_dir = _place(args)
     found = found_tests(repo.top)
-    if _has_person(args):
+    silent = args.yes or args.json or args.quiet
+    if not silent and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         ask_for(args, found, input)
     steps = []
     for step in _steps(args, place, repo, state_dir):
@@ -86,13 +88,6 @@ def _run(args: argparse.Namespace) -> int:
         lines.insert(0, f"tests found: {found[0]}; --test writes them into the settings")
     show(document, map(safe_line, (*lines, *(f"  {one}" for one in commands))), as_json=args.json)
     return 0
-
-
-def _has_person(args: argparse.Namespace) -> bool:
-    from driver.terminal.color import is_terminal
-
-    silent = args.yes or args.json or args.quiet
-    return not silent and is_terminal(sys.stdin) and is_terminal(sys.stdout)
 
 
 def ask_for(args: argparse.Namespace, tests: Sequence[str], ask: Ask) -> None:

@@ -117,14 +117,15 @@ def _prove(args: argparse.Namespace) -> int:
     for shipped in found:
         done.append(reproduce(shipped, place.repository, place.settings))
         if not args.json:
-            print("\n".join(map(safe_line, _told(done[-1]))), flush=True)
+            print("\n".join(map(safe_line, _lines(done[-1]))), flush=True)
     documents = [one.to_json() for one in done]
     whole = {"wave": wave, "same": all(one["same"] for one in documents), "items": documents}
     show(documents[0] if args.item else whole, (), as_json=args.json)
     return ExitCode.NOT_ALL_SHIPPED if any(one.differences for one in done) else ExitCode.DONE
 
 
-def _told(done: Reproduction) -> tuple[str, ...]:
+def _lines(done: Reproduction) -> tuple[str, ...]:
+    """The commit and its test now, then each difference from the record of then."""
     now, commit = done.now, done.shipped.commit[:12]
     same = "the same as " + ("the receipt of then" if done.shipped.then else "what the commit says")
     head = f"{commit}: {now.command}: {now.kind} after {now.duration_s:.1f} s"

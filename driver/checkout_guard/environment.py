@@ -72,10 +72,13 @@ class EnvironmentFingerprint:
     def look(self) -> dict[str, object]:
         """The stat data of each existing file, by the name of its part."""
         settings = (seen for path in self._settings for seen in _there(path))
+        lib = ((root, name) for root in self._roots for name in _names(root))
+        pythons = (f"{root}/{name}" for root, name in lib if name.startswith("python"))
+        packages = (f"{python}/{name}" for python in pythons for name in PACKAGES)
         return {
             **{f"{SETTING}{path}": signature for path, signature in settings},
             **{f"{AROUND}{path}": signature for path, signature in self._seen()},
-            **{name: part for folder in self._packages() for name, part in self._modules(folder)},
+            **{name: part for folder in packages for name, part in self._modules(folder)},
         }
 
     def _seen(self) -> Iterator[tuple[str, object]]:
@@ -87,11 +90,6 @@ class EnvironmentFingerprint:
         for name in self._called:
             if found := shutil.which(name, path=self._path):
                 yield found, (signature_at(found), signature_at(os.path.realpath(found)))
-
-    def _packages(self) -> Iterator[str]:
-        lib = ((root, name) for root in self._roots for name in _names(root))
-        pythons = (f"{root}/{name}" for root, name in lib if name.startswith("python"))
-        yield from (f"{python}/{name}" for python in pythons for name in PACKAGES)
 
     def _modules(self, folder: str) -> Iterator[tuple[str, object]]:
         """The names in a folder of packages, and the stat data of single files, read in one go:

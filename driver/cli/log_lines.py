@@ -19,7 +19,7 @@ _MOST_BYTES = 4_000_000  # of the end of a file
 
 
 def event_line(event: Event) -> str:
-    """One line for an event: its time, its item and what happened; "" for others than a wave's."""
+    """The line for an event: its time, its item and what happened; "" for events of no wave."""
     payload = event["payload"]
     words = _WORDS.get(event["type"])
     if words is None or not isinstance(payload, Mapping):
@@ -29,8 +29,10 @@ def event_line(event: Event) -> str:
     return log_line(" ".join(filter(None, (at, f"{slug}:" if slug else "", words(payload)))))
 
 
-def _count(items: object) -> str:
-    return counted(len(items) if isinstance(items, list) else 0, "item")
+def _begin(payload: Mapping[str, Any]) -> str:
+    items = payload.get("items")
+    count = counted(len(items) if isinstance(items, list) else 0, "item")
+    return f"wave {payload.get('wave_id')} begins: {count}"
 
 
 def _phase(receipt: Mapping[str, Any]) -> str:
@@ -50,10 +52,9 @@ def _with(text: str, why: object) -> str:
     return f"{text}: {why}" if why else text
 
 
-Told = Callable[[Mapping[str, Any]], str]
 # The words for each event; one that is not here says nothing that another does not say.
-_WORDS: Mapping[str, Told] = {
-    names.WAVE_STARTED: lambda it: f"wave {it.get('wave_id')} begins: {_count(it.get('items'))}",
+_WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    names.WAVE_STARTED: _begin,
     names.WAVE_FINISHED: lambda it: _with("wave ended", it.get("abort_reason")),
     names.ATTEMPT_STARTED: lambda it: (
         f"{it.get('phase') or 'build'} started (attempt {it.get('number')})"
@@ -83,6 +84,7 @@ def output_files(folder: Path) -> list[Path]:
 
 
 def _written(path: Path) -> float:
+    """The time of the last writing; a file that has gone sorts first."""
     try:
         return path.lstat().st_mtime
     except OSError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from driver.cli.status_facts import facts, next_steps
+from driver.terminal.amounts import duration
 from driver.terminal.color import BOLD, DIM, RED, YELLOW, paint
 from driver.terminal.invocation import current, schema
 from driver.terminal.safe_text import counted, safe_line
@@ -46,6 +47,9 @@ def _with_flags(words: Sequence[str]) -> int:
     add("--interval", metavar="S", type=float, default=INTERVAL_S, help="of --watch (default: 2)")
 
     def run(asked: argparse.Namespace) -> int:
+        def text() -> str:
+            return "\n".join(_lines(facts(asked.state_dir, asked.waves)))
+
         from state_store.documents.errors import InputError
 
         if asked.waves < 0 or not 0 < asked.interval < 86400:
@@ -56,9 +60,7 @@ def _with_flags(words: Sequence[str]) -> int:
             raise InputError("--watch is for people: leave it or --json out")
         import time
 
-        return watch(
-            lambda: _shown(asked.state_dir, asked.waves), lambda: time.sleep(asked.interval)
-        )
+        return watch(text, lambda: time.sleep(asked.interval))
 
     return program(parser, run, words)
 
@@ -73,10 +75,6 @@ def _look(state_dir: str | None, waves: int) -> int:
     else:
         print("\n".join(_lines(found)))
     return 0
-
-
-def _shown(state_dir: str | None, waves: int) -> str:
-    return "\n".join(_lines(facts(state_dir, waves)))
 
 
 def watch(shown: Callable[[], str], wait: Callable[[], object]) -> int:
@@ -135,16 +133,12 @@ def _running(wave: Mapping[str, Any]) -> Iterator[str]:
     )
     for item in wave["items"]:
         span = item["spans"][-1] if item["spans"] else None
-        took = f"for {_took(time.time() - span['started'])}" if span and not span["ended"] else ""
+        begun = span["started"] if span and not span["ended"] else None
+        took = f"for {duration(time.time() - begun)}" if begun is not None else ""
         use = f"{item['tokens']:,} tokens" if item["tokens"] else ""
         where = item["backend"] or ""
         cells = f"  {item['slug']:<24} {item['phase']:<22} {took:<12} {where:<10} {use}"
         yield safe_line(cells.rstrip())
-
-
-def _took(seconds: float) -> str:
-    minutes, rest = divmod(max(0, int(seconds)), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def _items(items: Mapping[str, Any]) -> Iterator[str]:

@@ -81,11 +81,11 @@ def _halt(folder: str) -> dict[str, Any] | None:
 def _running(folder: str) -> list[dict[str, Any]]:
     """The waves under way, with host, process and the phase of each item."""
     runs = os.path.join(folder, "runs")
-    records = {
-        name: _json(os.path.join(runs, name, "run.json"))
-        for name in _names(runs)
-        if os.path.isfile(os.path.join(runs, name, "run.json"))
-    }
+    try:
+        paths = (os.path.join(runs, name, "run.json") for name in sorted(os.listdir(runs)))
+        records = [_json(path) for path in paths if os.path.isfile(path)]
+    except OSError:  # no run has begun
+        return []
     if not records:
         return []
     from pathlib import Path
@@ -96,7 +96,7 @@ def _running(folder: str) -> list[dict[str, Any]]:
 
     alive = waves_alive(Path(folder))
     found = []
-    for record in records.values():
+    for record in records:
         wave = str(record.get("wave_id")) if isinstance(record, dict) else ""
         if wave not in alive:
             continue
@@ -105,13 +105,6 @@ def _running(folder: str) -> list[dict[str, Any]]:
         host = {key: record.get(key) for key in ("host", "pid")}
         found.append({**host, **progress.to_json(), "started": iso(progress.started)})
     return sorted(found, key=lambda one: str(one["started"]))
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def _json(path: str) -> Any:

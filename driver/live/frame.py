@@ -42,7 +42,9 @@ def frame(found: Board, width: int, height: int) -> tuple[Line, ...]:
     shape = _Shape.of((*header, *rows), columns)
     lines = [Line(shape.line(row), _COLOURS[row.tone]) for row in (*header, *rows)]
     if len(rows) < len(found.rows) and room > len(header):
-        lines.append(Line(clip(_rest(found.rows, rows), columns)))
+        kinds = Counter(row.tone for row in found.rows) - Counter(row.tone for row in rows)
+        named = ", ".join(f"{kinds[tone]} {word}" for tone, word in _WORDS.items() if kinds[tone])
+        lines.append(Line(clip(f"  + {len(found.rows) - len(rows)} more: {named}", columns)))
     return (*lines, *notes, Line(clip(joined(found.totals, columns), columns), "1"))
 
 
@@ -60,12 +62,6 @@ def joined(parts: Sequence[str], width: int) -> str:
 def _chosen(rows: tuple[Row, ...], room: int) -> tuple[Row, ...]:
     """All rows in their order if they fit, else the most interesting, with room for a sum."""
     return rows if len(rows) <= room else interesting(rows)[: max(0, room - 1)]
-
-
-def _rest(rows: Sequence[Row], shown: Sequence[Row]) -> str:
-    kinds = Counter(row.tone for row in rows) - Counter(row.tone for row in shown)
-    named = ", ".join(f"{kinds[tone]} {word}" for tone, word in _WORDS.items() if kinds[tone])
-    return f"  + {len(rows) - len(shown)} more: {named}"
 
 
 class _Shape(NamedTuple):

@@ -119,7 +119,9 @@ class Feed:
             known = self._items.get(item.slug)
             if known is None or known[1] != facts:
                 found[item.slug] = (version, facts)
-        wave = _wave(progress, now, is_alive=self._is_alive, halted=self._halted())
+        info = halt.get_halt_info(self.state_dir)
+        halted = safe_line(str(info["reason"])) if info else ""
+        wave = _wave(progress, now, is_alive=self._is_alive, halted=halted)
         if not found and wave == self._wave[1]:
             return
         with self._changed:
@@ -132,10 +134,6 @@ class Feed:
                 self._wave = (version, wave)
             self._version = version
             self._changed.notify_all()
-
-    def _halted(self) -> str:
-        info = halt.get_halt_info(self.state_dir)
-        return safe_line(str(info["reason"])) if info else ""
 
 
 def _item(item: ItemProgress, index: int, sign: Sign, now: float) -> Json:
@@ -181,6 +179,7 @@ def _wave(progress: WaveProgress, now: float, *, is_alive: bool, halted: str) ->
 
 
 def _line(facts: Json, now: float) -> str:
+    """The line for an item whose phase changed; it has a reason only if the phase is bad news."""
     reason = f": {facts['reason']}" if facts["reason"] and facts["tone"] == "bad" else ""
     at = time.strftime("%H:%M:%S", time.localtime(now))
     return f"{at} {facts['name']}: {facts['phase']}{reason}"

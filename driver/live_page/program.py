@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -53,7 +51,9 @@ def _run(asked: argparse.Namespace) -> int:
         except OSError as error:
             why = error.strerror or error
             raise CannotRunError(f"port {asked.port} cannot be used: {why}") from error
-        _told(server.address, token)
+        print(f"page:  {server.address}")
+        print(f"token: {token}   (its stop button asks for it)")
+        print("Every user of this machine can open the page. Ctrl-C ends it.", flush=True)
         with server, repeating(LOOK_EVERY_S, feed.look):
             try:
                 server.serve_forever()
@@ -62,10 +62,3 @@ def _run(asked: argparse.Namespace) -> int:
             finally:
                 server.is_over.set()
     return 0
-
-
-def _told(address: str, token: str) -> None:
-    print(f"page:  {address}")
-    print(f"token: {token}   (its stop button asks for it)")
-    print("Every user of this machine can open the page. Ctrl-C ends it.")
-    sys.stdout.flush()

@@ -143,8 +143,10 @@ def check(
             why = f"needs {' and '.join(missing)}, which is not installed for {sys.executable}"
             yield Checked(step, Result.NOT_CHECKED, 0.0, (why,))
             continue
-        words = {HERE: str(scratch), PYTHON: sys.executable}
-        argv = tuple(_filled(word, words) for word in step.command)
+        argv = tuple(
+            word.replace(HERE, str(scratch)).replace(PYTHON, sys.executable)
+            for word in step.command
+        )
         # The copy that runs is the one that is checked, whatever else is installed.
         env = {**environ, **new_mark(key), "PYTHONPATH": str(HOME)}
         output = scratch / f"step-{number}"
@@ -152,15 +154,6 @@ def check(
         held = done.exit_code == 0
         seconds = time.monotonic() - began
         printed = f"{done.stdout}\n{done.stderr}\n{done.reason}"
-        why_not = () if held else _last_lines(printed)
-        yield Checked(step, Result.HELD if held else Result.FAILED, seconds, why_not)
-
-
-def _filled(word: str, words: Mapping[str, str]) -> str:
-    for name, value in words.items():
-        word = word.replace(name, value)
-    return word
-
-
-def _last_lines(printed: str) -> tuple[str, ...]:
-    return tuple(line for line in printed.splitlines() if line.strip())[-_SHOWN:]
+        last = tuple(line for line in printed.splitlines() if line.strip())[-_SHOWN:]
+        result = Result.HELD if held else Result.FAILED
+        yield Checked(step, result, seconds, () if held else last)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from driver.domain.findings import Finding, FindingKind
 from driver.domain.results import CANARY, Evidence, RunKind, TestRun
-from driver.filesystem.tree import signature_at
+from driver.filesystem.tree import Signature, signature_at
 from driver.policy import known_red
 from driver.policy.acceptance import is_check_beside, names_limit
 from driver.run_state.test_turns import Alone
@@ -227,19 +227,11 @@ def _run(  # noqa: PLR0913 - the facts of a run, some by name
     """Run the test with the canary, after the runs `before`. The counts of the proof give the
     number of other tests, unless only the canary is selected."""
     item = work.item
-    _write(checkout.path, canary)
-    changed = [change.path for change in work.changes if not change.deleted]
-    item.context.show_as_tracked(
-        checkout,
-        canary.path,
-        committed=canary.path not in changed,
-        changed=[path for path in changed if path != canary.path],
-    )
+    ours = _place(work, checkout, canary)
     output = item.scratch / f"canary-{work.number}{label}"
     test = replace(own_test(item), command=canary.command)
     if before and before[-1].beside:  # others may have disturbed it
         test = test.with_room(Alone.COMMAND)
-    ours = {path: signature_at(str(checkout.path / path)) for path in (canary.path, *changed)}
     # The checkout has one test more than its tree, so a difference from the tree means nothing.
     untracked = TestCheckout(checkout.path, environment=checkout.environment)
     run = run_test(test, untracked, tree, item.wave, output, purpose=CANARY)
@@ -253,7 +245,7 @@ def _run(  # noqa: PLR0913 - the facts of a run, some by name
         and judged.verdict is CanaryVerdict.RED
         and is_check_beside(work.proof, run, len(canary.names))
         and not names_limit(text)
-        and not checkout.touched({path: one for path, one in ours.items() if one})
+        and not checkout.touched(ours)
     )
     also = ", and the spot check as well" if is_check else ""
     item.say(f"canary {judged.verdict} after {run.duration_s:.1f} s{also}", passing=True)
@@ -263,6 +255,21 @@ def _run(  # noqa: PLR0913 - the facts of a run, some by name
         canary_note=judged.reason,
         canary_is_check=is_check,
     )
+
+
+def _place(work: ProvenWork, checkout: TestCheckout, canary: Canary) -> dict[str, Signature]:
+    """Write the canary's file, which git then shows like the files of the work around it. Returns
+    the stat data of the canary and of the work's files."""
+    _write(checkout.path, canary)
+    changed = [change.path for change in work.changes if not change.deleted]
+    work.item.context.show_as_tracked(
+        checkout,
+        canary.path,
+        committed=canary.path not in changed,
+        changed=[path for path in changed if path != canary.path],
+    )
+    seen = {path: signature_at(str(checkout.path / path)) for path in (canary.path, *changed)}
+    return {path: signature for path, signature in seen.items() if signature}
 
 
 def _write(top: Path, canary: Canary) -> None:

@@ -151,8 +151,14 @@ def run_test(
         environment[name] = f"{environment.get(name, '')} {words}".strip()
     # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden, folder = output.with_name(uuid.uuid4().hex), checkout.path / test.work_dir
+
+    def once(command: Command, variables: Mapping[str, str]) -> CommandResult:
+        marked = {**variables, **new_mark(wave.key)}
+        limits = CommandLimits(wave.settings.verify.timeout_s, marked, hidden)
+        return run_test_command(wave.driver, counting(command), folder, limits)
+
     with wave.turns.turn(test.name, test.alone) as turn, wave.home.variables() as home:
-        result, found = _run_counted(test, folder, wave, {**environment, **home}, hidden)
+        result, found = counted_run(test.command, folder, {**environment, **home}, hidden, once)
     if result.output_file is not None:
         result = _with_output_at(output, hidden, result)
     run = run_of(test, tree, result, checkout.tampered(), wave.settings, found)
@@ -167,17 +173,6 @@ def run_test(
         environment=tuple(sorted(environment)),
         beside=frozenset(turn.beside),
     )
-
-
-def _run_counted(
-    test: Test, folder: Path, wave: Wave, environment: Mapping[str, str], output: Path
-) -> tuple[CommandResult, Mapping[str, tuple[Counts, ...]]]:
-    def once(command: Command, variables: Mapping[str, str]) -> CommandResult:
-        marked = {**variables, **new_mark(wave.key)}
-        limits = CommandLimits(wave.settings.verify.timeout_s, marked, output)
-        return run_test_command(wave.driver, counting(command), folder, limits)
-
-    return counted_run(test.command, folder, environment, output, once)
 
 
 def counted_run(

@@ -70,18 +70,20 @@ class TreeCheckout(TestCheckout):
         if self.listing.is_large or self.listing.by_content:
             with contextlib.suppress(OSError):  # a folder that may not be read: look at each path
                 now = self.listing.look()
+
+        def now_at(path: str) -> Signature:
+            if now is not None:
+                return now.get(path, ())
+            return signature_at(f"{self.path}/{path}") or ()
+
         return tuple(
             path
             for path, before in {**self.seen, **written}.items()
             # A set-up product that is also in the tree belongs to the tree.
             if products.get(path) != before
             and len(before) > 1
-            and (self._signature_at(path) if now is None else now.get(path, ()))[: len(before)]
-            != before
+            and now_at(path)[: len(before)] != before
         )
-
-    def _signature_at(self, path: str) -> Signature:
-        return signature_at(f"{self.path}/{path}") or ()
 
     def show(self, tree: str) -> bool:
         """Switch to exactly `tree`; False if the checkout is spoiled and must be made again."""

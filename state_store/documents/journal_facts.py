@@ -160,6 +160,7 @@ def _kept(state_dir: Path) -> _Files:
 
 
 def _read(path: Path, identity: Identity, files: _Files, now: int) -> list[Entry]:
+    """The facts of a file, remembered if it did not change while it was read."""
     whole = read_entries(path)
     found = [{key: entry[key] for key in _FACTS if key in entry} for entry in whole]
     with suppress(OSError):

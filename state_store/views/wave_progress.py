@@ -150,6 +150,7 @@ class WaveProgress:
             item.state = DONE
 
     def _enter_wave(self, payload: Row, at: float) -> None:
+        """A phase of the whole wave ends the one before it; without a name none follows."""
         since = since_of(payload, at)
         self.spans[:] = [ended(span, since) for span in self.spans]
         if phase := payload.get("phase"):
@@ -188,7 +189,8 @@ def read_progress(store: EventStore, wave_id: str) -> WaveProgress:
         found.last_id = first["id"] - 1
         for event in later_events(store, found):
             found.apply(event)
-            if found.finished is not None and _is_last(store, event):
+            is_end = found.finished is not None
+            if is_end and store.head(event["stream"])[0] == event["version"]:
                 break  # the store may hold years of later events
     return found
 
@@ -197,10 +199,6 @@ def later_events(store: EventStore, progress: WaveProgress) -> Iterator[Row]:
     """The events of the wave's two streams after those that were applied."""
     streams = (names.wave_stream(progress.wave_id), names.AGENT_TRACES)
     return store.scan_several(streams, progress.last_id)
-
-
-def _is_last(store: EventStore, event: Row) -> bool:
-    return bool(store.head(event["stream"])[0] == event["version"])
 
 
 def fold(wave_id: str, events: Iterable[Row]) -> WaveProgress:
