@@ -43,6 +43,7 @@ _MANY_NEW = 100  # a file read again costs less than to write the facts of all
 
 Entry = dict[str, Any]
 _Files = dict[str, tuple[Identity, list[Entry]]]
+_Listed = list[tuple[str, Identity]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +73,26 @@ def journal_facts(state_dir: Path, *, now_ns: int | None = None) -> JournalFacts
     """The facts of a journal as it is now. Writes nothing. Raises CannotRunError if the folder
     exists but cannot be listed.
 
-    A process lists the folder again only if a file came or went. We replace files, so this tells
-    every change of ours. `now_ns` is the time.
+    Every file is asked for its identity each time, so a file that an agent wrote in place is read
+    again, whatever times it set. `now_ns` is the time.
     """
-    folder = state_dir / FOLDER
-    now, identity = now_ns or time.time_ns(), _identity_of_folder(folder)
-    if (last := _last.get(state_dir)) and last[0] == identity:
+    now, listed, last = now_ns or time.time_ns(), _listed(state_dir / FOLDER), _last.get(state_dir)
+    if last and last[0] == listed:
         return last[1]
-    found = _facts(state_dir, folder, now)
+    files, found = _remembered(state_dir), _facts(state_dir, listed, now)
     _last.pop(state_dir, None)
-    if identity and is_at_rest(identity, now) and _identity_of_folder(folder) == identity:
-        _last[state_dir] = identity, found
+    if all(name in files and files[name][0] == identity for name, identity in listed):
+        _last[state_dir] = listed, found
     return found
 
 
-def _facts(state_dir: Path, folder: Path, now: int) -> JournalFacts:
-    files = _remembered(state_dir)
+def _facts(state_dir: Path, listed: _Listed, now: int) -> JournalFacts:
+    folder, files = state_dir / FOLDER, _remembered(state_dir)
     latest: dict[Key, Entry] = {}
     names: dict[Key, str] = {}
     unreadable: list[Path] = []
     lists: dict[Path, list[Entry]] = {}
-    for name, identity in _listed(folder):
+    for name, identity in listed:
         known = files.get(name)
         found = (
             known[1]
@@ -126,15 +126,8 @@ def keep_facts(state_dir: Path) -> None:
 
 
 _files: dict[Path, _Files] = {}
-_last: dict[Path, tuple[Identity, JournalFacts]] = {}
+_last: dict[Path, tuple[_Listed, JournalFacts]] = {}
 _kept_counts: dict[Path, int] = {}
-
-
-def _identity_of_folder(folder: Path) -> Identity:
-    try:
-        return identity_of(folder.stat())
-    except OSError:
-        return ()
 
 
 def _remembered(state_dir: Path) -> _Files:
@@ -169,9 +162,9 @@ def _read(path: Path, identity: Identity, files: _Files, now: int) -> list[Entry
     return found
 
 
-def _listed(folder: Path) -> list[tuple[str, Identity]]:
-    """The names of the files of a journal, in order."""
-    found: list[tuple[str, Identity]] = []
+def _listed(folder: Path) -> _Listed:
+    """The names and identities of the files of a journal, in order."""
+    found: _Listed = []
     try:
         with os.scandir(folder) as listing:
             for one in listing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -300,13 +301,21 @@ def test_an_altered_journal_keeps_its_item_back(scene: Scene, gone: bool) -> Non
     assert words in built(report)["a"]["error"]
 
 
+@pytest.mark.parametrize("hidden", [False, True])
 @on_scene
 def test_an_altered_journal_entry_of_another_item_is_put_back_and_holds_up_nobody(
-    scene: Scene,
+    scene: Scene, hidden: bool
 ) -> None:
     """Of several at work nobody can tell the offender, and the journal is whole again."""
     entry = scene.state / "journal" / "b.json"
-    report = play_together(scene, lambda: entry.write_text("{}"))
+
+    def alter() -> None:
+        before, text = entry.stat(), entry.read_text(encoding="utf-8")
+        entry.write_text(text.replace('"slug": "b"', '"slug": "z"') if hidden else "{}")
+        if hidden:  # of the same size, and with the time that it had
+            os.utime(entry, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    report = play_together(scene, alter)
     assert verdicts(report) == {"a": "verified", "b": "verified"}
     assert report["shipped"] == ["a", "b"]
     warning = report["shipped_repos"][0]["warning"]

@@ -110,3 +110,15 @@ def test_a_file_put_in_place_of_another_is_read(tmp_path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert in_a_fresh_process(tmp_path) == ["150", "journal_facts", "s3"]
     assert facts_of.journal_facts(tmp_path).latest[None, "s3"]["waveId"] == "w9"
+
+
+def test_a_file_edited_in_place_is_read_again_in_the_same_process(tmp_path: Path) -> None:
+    a_journal(tmp_path, 3)
+    later = time.time_ns() + 10**12  # all files are at rest
+    first = journal_facts(tmp_path, now_ns=later)
+    assert journal_facts(tmp_path, now_ns=later) is first
+    path = tmp_path / "journal" / "s1.json"
+    text, before = path.read_text().replace('"w1"', '"w9"'), path.stat()
+    path.write_text(text)  # the same file of the same size, and the time set back
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert journal_facts(tmp_path, now_ns=later).latest[None, "s1"]["waveId"] == "w9"
