@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,14 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from driver.backlog.dependencies import KEY, linked
-from driver.backlog.order import OrderedQueue, Unordered, blocks
+from driver.backlog.order import OrderedQueue, Unordered, blocks, plain_ids
 from driver.backlog.plain_items import faults_in
 from driver.backlog.publication_status import is_shipped
 from driver.backlog.retry_policy import NEXT
 from driver.backlog.tracker import ambiguities, slug_keys
 from state_store.database.kept_items import collector_paused
 from state_store.documents.errors import CannotRunError, InputError
-from state_store.documents.files import read_bytes, write_bytes_atomic
+from state_store.documents.files import (
+    identity_at,
+    is_at_rest,
+    read_bytes,
+    write_bytes_atomic,
+)
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import FINISHED, IN_PROGRESS, OPEN
 from state_store.tracker.base import believe_digest, digest_of, known_digest
@@ -68,6 +74,8 @@ class TrackerIndex:
 
     def own_todo(self) -> list[Item]:
         """The open items with a unique id."""
+        if not self.twice and plain_ids(self.todo.items):
+            return list(self.todo.items)
         return [
             item
             for name, item in zip(self.todo.names, self.todo.items, strict=True)
@@ -153,8 +161,11 @@ class TrackerReader:
             self._index = _found(path, state_dir)
             self._is_kept = self._index is not None
         if self._index is None:
+            before, now = identity_at(path), time.time_ns()
             with collector_paused():  # the collector would visit a million objects many times
                 self._index = index_of(read_summary(path))
+            if before and is_at_rest(before, now) and identity_at(path) == before:
+                believe_digest(path, before, self._index.digest)  # it is not hashed again
         return self._index
 
     def keep(self, path: Path, state_dir: Path) -> None:

@@ -32,6 +32,7 @@ from driver.scheduler.report import (
     DISPATCH,
     INTAKE,
     MANIFEST,
+    MOST_OF_A_REASON,
     WaveResults,
     concluded,
     cycle_report,
@@ -87,7 +88,7 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
 def _followed(cycle: Cycle) -> dict[str, Any]:
     """Brings shipped and open items up to date, if there are any."""
     index = cycle.tracker_index()
-    if not index.shipped and not index.own_todo():
+    if not index.shipped and not index.todo.names:
         return {}
     from driver.scheduler.follow_up import follow_up  # noqa: PLC0415 - by need
 
@@ -106,6 +107,7 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
         if cycle.check_gates is not None:
             cycle.check_gates(cycle.state_dir, cycle.settings)
         cycle = _checked(cycle, *planned)
+        del planned  # of a long tracker it is large
         from driver.scheduler.backlog import Backlog  # noqa: PLC0415 - by need
         from driver.scheduler.checkpoint import checkpointed  # noqa: PLC0415 - by need
         from driver.scheduler.status import CycleStatus  # noqa: PLC0415 - by need
@@ -165,7 +167,8 @@ def _claimed(cycle: Cycle, wave_id: str, backlog: Backlog) -> Intake:
             claimed = {id_of(item) for item in selection.selected}
             again, manifest = _planned(cycle, wave_id, held_back)
             if claimed.issuperset(id_of(item) for item in again.selected):
-                return again, manifest
+                # The tracker's items need no memory while the wave runs.
+                return again.shortened(MOST_OF_A_REASON), manifest
 
 
 def _checked(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> Cycle:
@@ -204,7 +207,7 @@ def _run_claimed(
     cycle.reader.forget()
     with backlog.claimed(resources):
         watched = WatchedTracker(cycle.tracker)
-        queued = sum(one.reason in PATIENT for one in selection.skipped)
+        queued = sum(count for reason, count in selection.counts.items() if reason in PATIENT)
         wave_report = _run_wave(run_wave, cycle, backlog, manifest, queued)
         results = WaveResults.of(wave_report, selection)
     status.enter(TRACKER)

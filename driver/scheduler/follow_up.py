@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from driver.backlog.order import name_of
+from driver.backlog.order import names_in
 from driver.backlog.publication_status import (
     Merged,
     PublicationStatus,
@@ -20,7 +20,6 @@ from driver.backlog.publication_status import (
     adopted_fields,
     by_task,
     is_noted,
-    is_shipped,
     settled_fields,
     status_of,
 )
@@ -43,7 +42,7 @@ from state_store.database.publications import DROPPED, MERGED
 from state_store.database.store import EventStore
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
-from state_store.documents.item_status import CLAIMED, is_open
+from state_store.documents.item_status import CLAIMED
 from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
@@ -75,16 +74,18 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
     todo = index.own_todo()
     found: list[_Found] = []
     warnings: list[str] = []
-    for top, mine in by_repository(cycle, [*index.shipped, *todo]).items():
+    shipped_at, open_at = by_repository(cycle, index.shipped), by_repository(cycle, todo)
+    for top in {**shipped_at, **open_at}:
+        shipped = shipped_at.get(top, [])
         try:
             repository = open_repository(top, cycle.environ)
             with RemoteView.opened(repository, cycle.settings, cycle.keeps) as view:
                 wanted = cycle.settings.ship.target or ""
-                here = list(_shipped_items(view, filter(is_shipped, mine), wanted, warnings))
-                here += _published_elsewhere(cycle, view, filter(is_open, mine))
+                here = list(_shipped_items(view, shipped, wanted, warnings))
+                here += _published_elsewhere(cycle, view, open_at.get(top, []))
         except (UnaskedError, TidegateError, OSError) as trouble:
             # The push asks again whether another state folder has published open items.
-            if any(map(is_shipped, mine)):
+            if shipped:
                 warnings.append(
                     f"whether what shipped from {top} was merged is not known: {trouble}"
                 )
@@ -110,16 +111,19 @@ def _is_open(one: _Found) -> bool:
     return one.status in (PublicationStatus.WAITS, PublicationStatus.UNKNOWN)
 
 
-def _published_elsewhere(cycle: Cycle, view: RemoteView, items: Iterable[Item]) -> Iterator[_Found]:
+def _published_elsewhere(cycle: Cycle, view: RemoteView, items: Sequence[Item]) -> Iterator[_Found]:
     """The open items that a wave unknown to this state folder has published: a wave of another
     state folder, or of this one before its store was lost."""
-    items = list(items)
     if not items:
         return
     target, tip = view.target(cycle.settings.ship.target or "")
     there = by_task(view.published_items(target, tip))
     named = {name for name, _ in there}  # a long backlog is not checked for a few names
-    mine = (i for i in items if named and safe_line(name_of(i)).strip() in named)
+    names = names_in(items) if named else []
+    together = "".join(names)
+    if not together.isprintable() or not together.isascii():
+        names = list(map(safe_line, names))
+    mine = [i for i, name in zip(items, names, strict=False) if name.strip() in named]
     works = ((item, check_item(item)[0]) for item in mine)
     for item, work in works:
         if work is None:

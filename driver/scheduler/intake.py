@@ -53,20 +53,23 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     pending = cache(partial(_pending_by_slug, cycle))
     held_back = {**_not_yet(cycle, index, pending), **held_back}
     asked, others = cycle.item_filter.split(queue.items)
-    named = [number for number in asked if queue.names[number] in held_back]
+    named = [number for number in asked if queue.names[number] in held_back] if held_back else []
     apart = {n: held_back[queue.names[n]] for n in named if id_of(queue.items[n]) is not None}
-    todo = [number for number in asked if number not in apart]
+    todo = [number for number in asked if number not in apart] if apart else asked
     broken = [Skipped("", "not_an_object", detail=entry) for entry in index.non_objects]
-    for number in todo:
+    for number in todo if index.faults else ():
         if number in index.faults:
             reason, _, detail = index.faults[number][0].partition(": ")
             broken.append(Skipped(name_of(queue.items[number]), reason, detail=detail))
-    sound = queue.part([number for number in todo if number not in index.faults])
+    faults = index.faults
+    sound = queue.part([n for n in todo if n not in faults] if faults else todo)
     _check_own_checkout(cycle, sound.items)
     selection, homeless = _select_at_home(cycle, sound, pending)
     unsafe = [one for one in selection.skipped if one.reason == INVALID_COMMAND]
     broken += [*unsafe, *homeless]
-    waiting = (one for one in selection.skipped if one.reason != INVALID_COMMAND)
+    waiting = selection.skipped
+    if unsafe:
+        waiting = tuple(one for one in waiting if one.reason != INVALID_COMMAND)
     skipped = (*broken, *not_open, *apart.values(), *waiting, *others)
     if broken and not selection.selected and not apart:
         shown = broken[:MAX_PROBLEMS_SHOWN]

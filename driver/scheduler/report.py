@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -150,20 +149,17 @@ def cycle_report(
 ) -> dict[str, Any]:
     """A report with the selected items, and the reasons why the others were not selected: their
     counts, and the first `MOST_OF_A_REASON` items of each."""
-    counts: Counter[str] = Counter()
     skipped = []
-    for one in selection.skipped:
-        counts[one.reason] += 1
-        if counts[one.reason] <= MOST_OF_A_REASON:
-            clash = {"clash": one.clash} if one.clash is not None else {}
-            skipped.append({"id": one.id, "reason": one.reason, "detail": one.detail, **clash})
+    for one in selection.shortened(MOST_OF_A_REASON).skipped:
+        clash = {"clash": one.clash} if one.clash is not None else {}
+        skipped.append({"id": one.id, "reason": one.reason, "detail": one.detail, **clash})
     return emit_report(
         phase,
         wave_id,
         [item["id"] for item in selection.selected],
         success=success,
         items_skipped=skipped,
-        items_skipped_counts=dict(counts) or None,
+        items_skipped_counts=dict(selection.counts) or None,
         selection=None if selection.exact else "greedy",
         **{"exit_code": int(ExitCode.DONE if success else ExitCode.NOT_ALL_SHIPPED), **more},
     )

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +24,7 @@ from state_store.documents.indented_json import indented
 MAX_BYTES = 64 * 2**20
 _AT_REST_NS = 2_000_000_000  # file systems count time in steps of up to two seconds
 Identity = tuple[int, ...]
+Part = bytes | memoryview
 _REPLACE_WAITS_S = (0.01, 0.05, 0.2, 0.5)
 
 
@@ -40,14 +41,15 @@ class MissingFileError(BadFileError):
 
 
 class StagedFile:
-    """A flushed temporary file with `body`, in the folder of the `path` to replace.
+    """A flushed temporary file with `body` and what follows it, in the folder of the `path` to
+    replace.
 
     Creating it does the slow part of a write, and creates a missing folder; `swap_in` does the
     rest. It has the permissions of the replaced file. The caller must `drop` it, or use it as a
     context. All methods raise CannotRunError with `path`.
     """
 
-    def __init__(self, path: Path, body: bytes) -> None:
+    def __init__(self, path: Path, body: bytes, *more: Part) -> None:
         self.path, self.body = path, body
         self._fresh = path.parent / f".{os.urandom(8).hex()}.tmp"  # `path` may be at the limit
         try:
@@ -57,8 +59,11 @@ class StagedFile:
                 with self._fresh.open("xb") as stream:
                     if mode is not None:
                         self._fresh.chmod(mode)
-                    failpoint("file.write", lambda n: os.write(stream.fileno(), body[:n]))
-                    stream.write(body)
+                    parts = (body, *more)
+                    failpoint(
+                        "file.write", lambda n: os.write(stream.fileno(), b"".join(parts)[:n])
+                    )
+                    stream.writelines(parts)
                     stream.flush()
                     os.fsync(stream.fileno())
         except BaseException:
@@ -158,14 +163,19 @@ def write_text_where_named(path: Path, text: str) -> None:
         stream.write(text)
 
 
-def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
-    """Replace the file if its SHA-256 is `digest`, else return False.
+def replace_unchanged(
+    path: Path, data: bytes | Sequence[Part], digest: str, seen: Identity = ()
+) -> bool:
+    """Replace the file if its SHA-256 is `digest`, else return False. A file of the identity `seen`
+    has it; the caller saw it at rest. `data` are the new bytes, or their parts in order.
 
     For files that people edit too, because editors do not use our locks.
     """
-    with StagedFile(path, data) as staged, _disk_trouble(path):
+    parts = [data] if isinstance(data, bytes) else data
+    with StagedFile(path, b"", *parts) as staged, _disk_trouble(path):
         with path.open("rb") as stream:
-            if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
+            is_seen = identity_of(os.fstat(stream.fileno())) == seen
+            if not is_seen and hashlib.file_digest(stream, "sha256").hexdigest() != digest:
                 return False
         staged.swap_in(sync=True)
     return True
@@ -174,6 +184,14 @@ def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
 def identity_of(found: os.stat_result) -> Identity:
     """The values of a file that change with every write."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def identity_at(path: Path) -> Identity:
+    """The identity of the file at `path`, () if it cannot be asked for."""
+    try:
+        return identity_of(path.stat())
+    except OSError:
+        return ()
 
 
 def is_at_rest(identity: Identity, now_ns: int) -> bool:

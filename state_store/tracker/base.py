@@ -21,7 +21,7 @@ _BASE = "tracker_base:"
 _CHANGES = "tracker_base_changes:"  # items that replace those of the base, which is long
 _MOST_CHANGES = 2_000
 _SEEN = "tracker_seen:"
-_digests: dict[Path, tuple[Identity, str]] = {}
+_digests: dict[str, tuple[Identity, str]] = {}  # by real path
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,14 @@ def digest_of(path: Path) -> str | None:
     try:
         with path.open("rb") as stream:  # in pieces, which is faster and saves memory
             before, now = identity_of(os.fstat(stream.fileno())), time.time_ns()
-            known = _digests.get(path)
+            name = os.path.realpath(path)
+            known = _digests.get(name)
             if known is not None and known[0] == before:
                 return known[1]
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            _digests.pop(path, None)
+            _digests.pop(name, None)
             if is_at_rest(before, now) and identity_of(os.fstat(stream.fileno())) == before:
-                _digests[path] = before, digest
+                _digests[name] = before, digest
             return digest
     except OSError:
         return None
@@ -102,12 +103,14 @@ def digest_of(path: Path) -> str | None:
 
 def known_digest(path: Path) -> tuple[Identity, str] | None:
     """The digest of a file at rest that this process has read, for `believe_digest` in another."""
-    return _digests.get(path)
+    return _digests.get(os.path.realpath(path))
 
 
 def believe_digest(path: Path, identity: Identity, digest: str) -> None:
     """Take over a `known_digest`. It is dropped as soon as the file has another identity."""
-    _digests.setdefault(path, (identity, digest))
+    known = _digests.get(name := os.path.realpath(path))
+    if known is None or known[0] != identity:  # what this process has read itself stays
+        _digests[name] = identity, digest
 
 
 def _key(store: EventStore, path: Path) -> str:

@@ -23,6 +23,7 @@ from state_store.documents.json_document import (
 from state_store.tracker.merge import Change, Item
 from state_store.values.lazy_dataclass import dataclass
 
+Splice = tuple[int, int, str]  # start, end and the text in its place
 _IN_ERRORS = ("tracker", "write it as README.md shows, or name yours with --tracker")
 
 
@@ -114,7 +115,24 @@ def rewritten(
 ) -> str:
     """The tracker's text with the changes of `change_of` made in place. `spans` are the items that
     may change, with their positions in order, if they are known."""
+    return spliced(text, splices(text, change_of, spans))
+
+
+def spliced(text: str, found: Iterable[Splice]) -> str:
+    """The text with each of the splices."""
     pieces, at = [], 0
+    for start, end, written in found:
+        pieces += [text[at:start], written]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def splices(
+    text: str,
+    change_of: Callable[[Item], Change | None],
+    spans: Iterable[tuple[Any, int, int]] | None = None,
+) -> Iterator[Splice]:
+    """What `rewritten` replaces, in order."""
     for item, start, end in item_spans(text, "items") if spans is None else spans:
         if not (isinstance(item, dict) and (change := change_of(item))):
             continue
@@ -124,9 +142,7 @@ def rewritten(
             written = object_text(text, change.applied(item), lead, many_lines=many_lines)
         else:
             written = object_with(text, start, end, change.set)
-        pieces += [text[at:start], written]
-        at = end
-    return "".join([*pieces, text[at:]])
+        yield start, end, written
 
 
 def real_path(path: Path) -> Path:

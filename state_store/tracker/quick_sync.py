@@ -7,17 +7,25 @@ the file's bytes stay, only the items of later events can differ, and no other i
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from state_store.database import events as names
 from state_store.database.store import EventStore
-from state_store.documents.files import read_bytes, replace_unchanged
+from state_store.documents.files import (
+    Identity,
+    Part,
+    identity_at,
+    is_at_rest,
+    read_bytes,
+    replace_unchanged,
+)
 from state_store.documents.item_id import id_of
 from state_store.documents.json_document import MAX_BYTES, list_with
 from state_store.tracker import base as tracker_base
 from state_store.tracker.base import Seen
-from state_store.tracker.file import rewritten
+from state_store.tracker.file import Splice, spliced, splices
 from state_store.tracker.item_search import spans_of
 from state_store.tracker.merge import Change, Item, agreed, merge
 
@@ -29,13 +37,12 @@ def quick_sync(store: EventStore, path: Path, seen: Seen) -> int | None:
     """The number of items written to the file; None if only a full sync can tell what is to do.
     `seen` is the state at the last full sync, and the caller holds the file's lock."""
     changed = _changed_items(store, seen)
-    data = read_bytes(path, MAX_BYTES) if changed is not None else b""
-    if changed is None or hashlib.sha256(data).hexdigest() != seen.digest:
+    if changed is None or (read := _read_unchanged(path, seen.digest)) is None:
         return None
-    ids, version = changed
+    (ids, version), (data, identity) = changed, read
+    del read
     ours = {name: item for name in ids if (item := store.item(name)) is not None}
     text = data.decode()
-    del data  # saves memory for a long file
     theirs: dict[str, Item] = {}
     after: dict[str, Item] = {}
 
@@ -50,21 +57,48 @@ def quick_sync(store: EventStore, path: Path, seen: Seen) -> int | None:
             after[name] = change.applied(item)
         return change
 
-    new_text = rewritten(text, change_of, spans_of(text, ours) if len(ours) <= _FEW else None)
+    found = list(splices(text, change_of, spans_of(text, ours) if len(ours) <= _FEW else None))
     absent = {name: item for name, item in ours.items() if name not in theirs}
     added = merge({}, absent, {}).added_to_file
-    new_text = list_with(new_text, "items", added)
-    is_new = new_text != text
-    del text
-    if is_new:
-        new = new_text.encode()
-        del new_text
-        if not replace_unchanged(path, new, seen.digest):
+    if added or any(text[start:end] != written for start, end, written in found):
+        if text.isascii() and not added:
+            parts = _parts(memoryview(data), found)
+        else:
+            parts = [list_with(spliced(text, found), "items", added).encode()]
+        del text  # saves memory for a long file
+        if not replace_unchanged(path, parts, seen.digest, identity):
             return None
-        seen = Seen(hashlib.sha256(new).hexdigest(), version)
+        new = hashlib.sha256()
+        for part in parts:
+            new.update(part)
+        seen = Seen(new.hexdigest(), version)
     after |= {name: item for item in added if (name := id_of(item)) is not None}
     tracker_base.save_changes(store, path, agreed(theirs, ours, after), Seen(seen.digest, version))
     return sum(after[name] is not theirs.get(name) for name in after)
+
+
+def _parts(data: memoryview, found: Iterable[Splice]) -> list[Part]:
+    """The bytes with each of the splices. They are ASCII, so a position in the text is one in
+    them, and what stays is not copied."""
+    parts: list[Part] = []
+    at = 0
+    for start, end, written in found:
+        parts += [data[at:start], written.encode()]
+        at = end
+    return [*parts, data[at:]]
+
+
+def _read_unchanged(path: Path, digest: str) -> tuple[bytes, Identity] | None:
+    """The bytes of the file if their SHA-256 is `digest`, and its identity, () unless it was at
+    rest when it was read; else None. A file that this process knows by its identity is not hashed.
+    """
+    before, now = identity_at(path), time.time_ns()
+    data = read_bytes(path, MAX_BYTES)
+    identity = before if before and is_at_rest(before, now) and identity_at(path) == before else ()
+    is_known = bool(identity) and tracker_base.known_digest(path) == (identity, digest)
+    if not is_known and hashlib.sha256(data).hexdigest() != digest:
+        return None
+    return data, identity
 
 
 def _changed_items(store: EventStore, seen: Seen) -> tuple[Iterable[str], int] | None:

@@ -106,7 +106,7 @@ def _item_lines(store: EventStore) -> tuple[Iterable[str], Iterable[str]]:
     )
     found |= changed
     states, lines = [state for state, _ in found.values()], [line for _, line in found.values()]
-    if changed and len(found) > _FEW_ITEMS:
+    if len(changed) > _FEW_ITEMS:
         saved = {"format": _FORMAT, "positions": [*found], "states": states, "lines": lines}
         store.save_snapshot(MADE_FROM_ITEMS + TRACKER, version, saved)
     return states, lines

@@ -91,3 +91,38 @@ def test_a_sync_killed_at_any_point_is_finished_by_the_next(tmp_path: Path) -> N
             )
             assert api.store.verify() == ()
     assert point > 6
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.parametrize("title", ["plain", "na\u00efve"])
+def test_a_change_of_status_killed_at_any_point_leaves_the_old_tracker_or_the_new(
+    tmp_path: Path, title: str
+) -> None:
+    """A change that is written into the text of an unchanged file. Not all letters have one byte."""
+    items = [{"id": f"t{n}", "status": "todo", "title": title, "ownsFiles": [f"{n}"]}
+             for n in range(30)]  # fmt: skip
+    old = json.dumps({"version": 1, "items": items}, indent=2, ensure_ascii=False).encode()
+    items[17]["status"] = items[20]["status"] = "in_progress"
+    new = json.dumps({"version": 1, "items": items}, indent=2, ensure_ascii=False).encode()
+    start = tmp_path / "start"
+    start.mkdir()
+    (start / "tracker.json").write_bytes(old)
+    with StateAPI(start / "tracker_events.db") as api:
+        sync_tracker(api, start / "tracker.json")
+        for name in ("t20", "t17"):
+            api.append(TRACKER, ITEM_UPDATED, {"id": name, "status": "in_progress"})
+    seen = set()
+    torn = ("file.write=torn:900", "file.write=torn:0")
+    for point in (*torn, *(f"#{n}=kill" for n in range(1, 30))):
+        folder = Path(shutil.copytree(start, tmp_path / point.replace(":", "-")))
+        tracker, hit = folder / "tracker.json", killed_at(folder, point)
+        seen.add((hit, tracker.read_bytes() == new))
+        assert tracker.read_bytes() in (old, new)
+        with StateAPI(folder / "tracker_events.db") as api:
+            sync_tracker(api, tracker)
+            assert tracker.read_bytes() == new
+            assert sync_tracker(api, tracker) == SyncReport()
+            assert api.store.verify() == ()
+        if not hit:
+            break
+    assert seen == {(True, False), (True, True), (False, True)}
