@@ -98,7 +98,7 @@ def test_a_sync_killed_at_any_point_is_finished_by_the_next(tmp_path: Path) -> N
 def test_a_change_of_status_killed_at_any_point_leaves_the_old_tracker_or_the_new(
     tmp_path: Path, title: str
 ) -> None:
-    """A change that is written into the text of an unchanged file. Not all letters have one byte."""
+    """A change is written into the text of an unchanged file. Some letters have several bytes."""
     items = [{"id": f"t{n}", "status": "todo", "title": title, "ownsFiles": [f"{n}"]}
              for n in range(30)]  # fmt: skip
     old = json.dumps({"version": 1, "items": items}, indent=2, ensure_ascii=False).encode()
