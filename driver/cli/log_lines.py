@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from driver.terminal.amounts import tokens, usd
 from driver.terminal.safe_text import counted, describe_verdict, log_line
 from state_store.database import events as names
 
@@ -42,10 +43,10 @@ def _phase(receipt: Mapping[str, Any]) -> str:
 
 
 def _bill(payload: Mapping[str, Any]) -> str:
-    tokens, cost = payload.get("tokens"), payload.get("cost_usd")
-    used = f"{tokens:,} tokens" if isinstance(tokens, int) else "unknown tokens"
-    usd = f", {cost:.2f} USD" if isinstance(cost, int | float) else ""
-    return f"{payload.get('phase') or 'agent'} used {used}{usd}"
+    used, cost = payload.get("tokens"), payload.get("cost_usd")
+    count = tokens(used) if isinstance(used, int) else "unknown"
+    price = f", {usd(cost)}" if isinstance(cost, int | float) else ""
+    return f"{payload.get('phase') or 'agent'} used {count} tokens{price}"
 
 
 def _with(text: str, why: object) -> str:

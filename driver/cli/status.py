@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from driver.cli.status_facts import facts, next_steps
-from driver.terminal.amounts import duration
+from driver.terminal.amounts import duration, tokens, usd
 from driver.terminal.color import BOLD, DIM, RED, YELLOW, paint
 from driver.terminal.invocation import current, schema
 from driver.terminal.safe_text import counted, safe_line
@@ -126,24 +126,23 @@ def _running(wave: Mapping[str, Any]) -> Iterator[str]:
     head = f"running: wave {wave['wave_id'][:8]} on {wave['host']} (process {wave['pid']})"
     yield paint(safe_line(f"{head}, since {wave['started']}"), BOLD)
     phase = f"; {wave['phase']}" if wave["phase"] else ""
-    use = f"{wave['tokens']:,} tokens, {wave['cost_usd']:.2f} USD"
     yield safe_line(
         f"  {counts['done']} done, {counts['running']} running, {counts['waiting']} waiting{phase};"
-        f" {use}"
+        f" {_use(wave)}"
     )
     for item in wave["items"]:
         span = item["spans"][-1] if item["spans"] else None
         begun = span["started"] if span and not span["ended"] else None
         took = f"for {duration(time.time() - begun)}" if begun is not None else ""
-        use = f"{item['tokens']:,} tokens" if item["tokens"] else ""
+        use = f"{tokens(item['tokens'])} tokens" if item["tokens"] else ""
         where = item["backend"] or ""
         cells = f"  {item['slug']:<24} {item['phase']:<22} {took:<12} {where:<10} {use}"
         yield safe_line(cells.rstrip())
 
 
 def _items(items: Mapping[str, Any]) -> Iterator[str]:
-    told = ", ".join(f"{count} {safe_line(status)}" for status, count in items["counts"].items())
-    yield paint("items: ", BOLD) + (told or "none")
+    counts = ", ".join(f"{count} {safe_line(status)}" for status, count in items["counts"].items())
+    yield paint("items: ", BOLD) + (counts or "none")
     for word, style in (("blocked", RED), ("waiting", YELLOW)):
         listed = items[word]
         for item in listed[:_MOST]:
@@ -165,22 +164,26 @@ def _waves(waves: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         rest = "".join(f", {number} {verdict}" for verdict, number in words.items())
         end = f" ({wave['abort_reason']})" if wave["abort_reason"] else ""
         end = end if wave["finished"] else " (not ended)"
-        use = f"{wave['tokens']:,} tokens, {wave['cost_usd']:.2f} USD"
-        yield safe_line(f"  {wave['started']}  {wave['wave_id'][:8]}  {count}{rest}{end}; {use}")
+        head = f"{wave['started']}  {wave['wave_id'][:8]}  {count}{rest}{end}"
+        yield safe_line(f"  {head}; {_use(wave)}")
+
+
+def _use(wave: Mapping[str, Any]) -> str:
+    return f"{tokens(wave['tokens'])} tokens, {usd(wave['cost_usd'])}"
 
 
 def _budget(budget: Mapping[str, Any]) -> Iterator[str]:
     ceilings = budget["ceilings"] or {}
     day_tokens, day_usd = ceilings.get("max_daily_tokens"), ceilings.get("max_daily_usd")
-    tokens = f"{budget.get('tokens', 0):,}" + (f" of {day_tokens:,.0f}" if day_tokens else "")
-    usd = f"{budget.get('cost_usd', 0):.2f}" + (f" of {day_usd:.2f}" if day_usd else "")
+    used = tokens(budget.get("tokens", 0)) + (f" of {tokens(day_tokens)}" if day_tokens else "")
+    cost = usd(budget.get("cost_usd", 0)) + (f" of {usd(day_usd)}" if day_usd else "")
     held = budget.get("reserved_tokens")
-    more = f"; {held:,} more tokens reserved" if held else ""
-    yield paint("today (UTC): ", BOLD) + f"{tokens} tokens, {usd} USD{more}"
+    more = f"; {tokens(held)} more tokens reserved" if held else ""
+    yield paint("today (UTC): ", BOLD) + f"{used} tokens, {cost}{more}"
     if unknown := budget.get("unmetered"):
         yield paint(f"  {counted(unknown, 'use')} not metered: charged as reserved", DIM)
     wave_tokens, wave_usd = ceilings.get("max_wave_tokens"), ceilings.get("max_wave_usd")
-    limits = [f"{wave_tokens:,.0f} tokens"] if wave_tokens else []
-    limits += [f"{wave_usd:.2f} USD"] if wave_usd else []
+    limits = [f"{tokens(wave_tokens)} tokens"] if wave_tokens else []
+    limits += [usd(wave_usd)] if wave_usd else []
     if limits:
         yield f"  ceiling of a wave: {', '.join(limits)}"

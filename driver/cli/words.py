@@ -61,7 +61,7 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "report": (
         "driver.reports.program",
         LOOKING,
-        "compare nights: shipped, refused and why, cost",
+        "show the report of a wave, or compare the last waves",
         ("report", "report --last 7"),
     ),
     "serve": (

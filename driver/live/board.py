@@ -28,8 +28,6 @@ MARKS = {LIVELY: ">", PATIENT: ".", GOOD: "+", BAD: "!", QUIET: " "}
 _GOOD_VERDICTS = ("verified", "already_green", "shipped_elsewhere")
 _NO_FAULT = ("leased_elsewhere", "withdrawn", "halted", "over_budget", "no_change")
 _SILENT_AFTER_S = 5.0
-# Without an agent's sign for this long, a row is of interest.
-WORRYING_S = 120.0
 
 
 class Row(NamedTuple):

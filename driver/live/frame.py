@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from driver.live.board import BAD, GOOD, LIVELY, PATIENT, QUIET, Board, Row, interesting
 from driver.live.cells import clip, fit, width_of
+from driver.terminal.color import BOLD, CYAN, DIM, GREEN, RED, YELLOW, painted
 
 _KEPT_FOR_EVENTS = 4  # lines of the screen above the frame
-_COLOURS = {LIVELY: "36", PATIENT: "33", GOOD: "32", BAD: "31", QUIET: "2"}
+_COLOURS = {LIVELY: CYAN, PATIENT: YELLOW, GOOD: GREEN, BAD: RED, QUIET: DIM}
 _WORDS = {LIVELY: "running", PATIENT: "held", BAD: "red", QUIET: "waiting", GOOD: "green"}
 _HEADER = Row("item", QUIET, "phase", "time", "tokens", "cost", "silent", "last line of its output")
 _LEAST_WITH_HEADER = 6  # lines for items
@@ -19,23 +20,21 @@ _LEAST_LAST = 12  # cells; a shorter last line says nothing
 
 
 class Line(NamedTuple):
-    """A line of a frame and its colour, a code of SGR or ""."""
+    """A line of a frame and its colour, of `terminal.color`, or ""."""
 
     text: str
     colour: str = ""
 
     def painted(self, *, colours: bool) -> str:
         """The line for a terminal."""
-        if not (colours and self.colour):
-            return self.text
-        return f"\x1b[{self.colour}m{self.text}\x1b[0m"
+        return painted(self.text, self.colour) if colours and self.colour else self.text
 
 
 def frame(found: Board, width: int, height: int) -> tuple[Line, ...]:
     """The lines of the board on a screen of this size. No line fills the last column: a terminal
     would wrap there."""
     columns = max(1, width - 1)
-    notes = [Line(clip(note, columns), "1") for note in found.notes[: max(0, height - 2)]]
+    notes = [Line(clip(note, columns), BOLD) for note in found.notes[: max(0, height - 2)]]
     room = height - len(notes) - 1 - (_KEPT_FOR_EVENTS if height > 3 * _KEPT_FOR_EVENTS else 1)
     header = (_HEADER,) if room >= _LEAST_WITH_HEADER and found.rows else ()
     rows = _chosen(found.rows, max(0, room - len(header)))
@@ -45,7 +44,7 @@ def frame(found: Board, width: int, height: int) -> tuple[Line, ...]:
         kinds = Counter(row.tone for row in found.rows) - Counter(row.tone for row in rows)
         named = ", ".join(f"{kinds[tone]} {word}" for tone, word in _WORDS.items() if kinds[tone])
         lines.append(Line(clip(f"  + {len(found.rows) - len(rows)} more: {named}", columns)))
-    return (*lines, *notes, Line(clip(joined(found.totals, columns), columns), "1"))
+    return (*lines, *notes, Line(clip(joined(found.totals, columns), columns), BOLD))
 
 
 def joined(parts: Sequence[str], width: int) -> str:

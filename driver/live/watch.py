@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 from driver.execution.worker_pool import repeating
 from driver.run_state.context import Wave
+from driver.terminal.color import is_terminal
 from driver.terminal.progress import Progress
 
 NOTES_EVERY_S = 1.0
@@ -39,12 +40,7 @@ def watched(wave: Wave) -> Iterator[None]:
 
 def has_screen(progress: Progress, term: str) -> bool:
     """True if the lines go to a terminal that can be redrawn."""
-    stream = progress.stream
-    try:
-        is_terminal = stream is not None and os.isatty(stream.fileno())
-    except (OSError, ValueError, AttributeError):  # a stream without a file
-        return False
-    return is_terminal and term not in ("", "dumb") and os.name != "nt"
+    return is_terminal(progress.stream) and term not in ("", "dumb") and os.name != "nt"
 
 
 class _Keeper:

@@ -1,18 +1,18 @@
 """Compares past waves: shipped work, reasons against the rest, cost and flakiness. Pure.
 
-An unknown cost is not zero: a sum with an unknown part is a lower bound, and is told so.
+An unknown cost is not zero: a sum with an unknown part is a lower bound, and the text says so.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from driver.domain.refusals import words_of
-from driver.reports.overview import Item, Overview, overview
+from driver.reports.overview import Item, overview
+from state_store.values.lazy_dataclass import dataclass
 
 Json = Mapping[str, Any]
 UNNAMED = "unknown"
@@ -102,23 +102,20 @@ class Comparison:
         }
 
 
-def compare(nights: Iterable[tuple[float, Json]]) -> Comparison:
+def compare(waves: Iterable[tuple[float, Json]]) -> Comparison:
     """The comparison of reports, each with the time of its end in seconds since the epoch."""
-    views = [(ended, overview(report)) for ended, report in nights]
+    views = [(ended, overview(report)) for ended, report in waves]
     items = [item for _, view in views for item in view.items]
     return Comparison(
-        waves=tuple(_compared(ended, view) for ended, view in views),
+        waves=tuple(
+            Compared(view.wave_id, at, view.duration_s, _sums(view.items), _reasons(view.items))
+            for at, view in views
+        ),
         total=_sums(items),
         by_backend=_grouped(items, lambda item: item.backend),
         by_model=_grouped(items, lambda item: item.record.get("model")),
         reasons=_reasons(items),
     )
-
-
-def _compared(ended: float, view: Overview) -> Compared:
-    """A wave with its sums."""
-    sums, reasons = _sums(view.items), _reasons(view.items)
-    return Compared(view.wave_id, ended, view.duration_s, sums, reasons)
 
 
 def _sums(items: Sequence[Item]) -> Sums:

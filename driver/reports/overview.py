@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.domain.refusals import last_remedy
+from driver.reports import words
 from driver.reports.documents import wave_of
 from driver.reports.item_times import backend_of, counts_before_and_after, seconds, times
+from driver.terminal.safe_text import counted
 from state_store.values.lazy_dataclass import dataclass
 
 Json = Mapping[str, Any]
 SHIPPED = "shipped"
+FAULTS = frozenset({"failed", "refused", "flaky"})  # outcomes of which the work is the cause
 _LARGE_LINES, _LARGE_FILES = 200, 10
 
 
@@ -119,8 +122,7 @@ class Item:
             size = f"{self.diff.added + self.diff.removed} lines in {self.diff.files} files"
             found.append((20, f"a large change: {size}"))
         if self.repairs:
-            rounds = "1 repair round" if self.repairs == 1 else f"{self.repairs} repair rounds"
-            found.append((8 * self.repairs, f"needed {rounds}"))
+            found.append((8 * self.repairs, f"needed {counted(self.repairs, 'repair round')}"))
         after = self.tests.get("after") or {}
         if self.is_good and after and "ran" not in after:
             found.append((10, "its test runner printed no number of tests"))
@@ -146,6 +148,45 @@ class Overview:
     def shipped(self) -> tuple[Item, ...]:
         """The shipped items."""
         return tuple(item for item in self.items if item.is_shipped)
+
+    @property
+    def ships(self) -> bool:
+        """True if verified items were to ship."""
+        return self.wave.get("shipped") is not None
+
+    @property
+    def headline(self) -> str:
+        """The number of shipped items, or of proven ones where nothing was to ship."""
+        done, word = (len(self.shipped), "shipped") if self.ships else (self.proven, "verified")
+        return f"{done} of {counted(len(self.items), 'item')} {word}"
+
+    @property
+    def proven(self) -> int:
+        """The number of proven items."""
+        return sum(item.is_good for item in self.items)
+
+    @property
+    def ordered(self) -> list[Item]:
+        """Items that need a person first, then the others, each as in the wave."""
+        return sorted(self.items, key=lambda item: (item.is_shipped, item.is_good))
+
+    @property
+    def not_done(self) -> list[Item]:
+        """The items that did not ship, or without proof where nothing was to ship."""
+        return [
+            item for item in self.ordered if not (item.is_shipped if self.ships else item.is_good)
+        ]
+
+    @property
+    def use(self) -> tuple[str, str]:
+        """Tokens and cost in words; each is a lower bound if a dispatch has no known amount."""
+        sums = self.wave.get("tokens") or {}
+        unmetered, unpriced = sums.get("unmetered") or 0, sums.get("unpriced") or 0
+        used = sums.get("total") or None if unmetered else sums.get("total")
+        return (
+            words.at_least(words.tokens(used), unmetered),
+            words.at_least(words.dollars(sums.get("costUsd")), unpriced),
+        )
 
     @property
     def ended_at(self) -> str:

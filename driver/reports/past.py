@@ -15,7 +15,7 @@ DOCUMENT = "report.json"
 _SHOWN = 10
 
 
-class Night(NamedTuple):
+class PastWave(NamedTuple):
     """A wave that ended: its folder, the time of its report in seconds since the epoch, and the
     short document."""
 
@@ -36,7 +36,7 @@ class Night(NamedTuple):
         return whole if wave is self.report else {**self.report, "wave": whole}
 
 
-def nights(state_dir: Path) -> Iterator[Night]:
+def past_waves(state_dir: Path) -> Iterator[PastWave]:
     """Yields each wave with a readable report, the newest first."""
     found = []
     for path in (state_dir / "runs").glob(f"*/{DOCUMENT}"):
@@ -48,13 +48,13 @@ def nights(state_dir: Path) -> Iterator[Night]:
         except BadFileError:
             continue
         if isinstance(document, dict):
-            yield Night(path.parent, ended, document)
+            yield PastWave(path.parent, ended, document)
 
 
-def night(state_dir: Path, named: str | None) -> Night:
+def past_wave(state_dir: Path, named: str | None) -> PastWave:
     """The wave whose id begins with `named`, else the newest one. Raises InputError if there is
     none, or if several waves have this prefix."""
-    found = list(nights(state_dir))
+    found = list(past_waves(state_dir))
     begins = [one for one in found if one.wave_id.startswith(named or "")]
     exact = [one for one in begins if one.wave_id == named]
     if not found:

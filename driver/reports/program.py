@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.reproduce import existing_state, surroundings
-    from driver.reports.past import night
+    from driver.reports.past import past_wave
     from state_store.documents.errors import InputError
 
     if args.wave and args.last:
@@ -60,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
     from driver.terminal.color import width_of_terminal
     from tools.program import show
 
-    one = night(state, args.wave)
+    one = past_wave(state, args.wave)
     if args.html:
         whole = one.whole()
         changes = diffs(whole, found.settings.environ)
@@ -75,10 +75,10 @@ def _compare(state: Path, args: argparse.Namespace) -> int:
 
     from driver.reports.compare import compare
     from driver.reports.pages.compare_page import compare_lines, compare_page
-    from driver.reports.past import nights
+    from driver.reports.past import past_waves
     from tools.program import show
 
-    found = compare((one.ended, one.report) for one in islice(nights(state), args.last))
+    found = compare((one.ended, one.report) for one in islice(past_waves(state), args.last))
     if args.html:
         return _write(args, compare_page(found))
     show(found.to_json(), compare_lines(found), as_json=args.json)

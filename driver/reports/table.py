@@ -28,18 +28,13 @@ def cells(item: Item) -> tuple[str, ...]:
     )
 
 
-def ordered(view: Overview) -> list[Item]:
-    """Items that need a person first, then the others, each as in the wave."""
-    return sorted(view.items, key=lambda item: (item.is_shipped, item.is_good))
-
-
 def table_lines(view: Overview, width: int | None = None) -> Iterator[str]:
     """Yields the lines of the table; those of a narrow terminal have fewer columns. A long table
     names the items that did not ship first, and counts the rest. Yields nothing for a wave without
     items."""
     if not view.items:
         return
-    items = ordered(view)
+    items = view.ordered
     rows = [HEAD, *(cells(item) for item in items[:_MOST_ROWS])]
     rows = [(safe_line(name), *rest) for name, *rest in rows]
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
@@ -71,12 +66,5 @@ def _columns_within(widths: list[int], width: int | None) -> list[int]:
 
 def total(view: Overview) -> str:
     """The wave's time, tokens and cost on one line."""
-    sums = view.wave.get("tokens") or {}
-    unmetered, unpriced = sums.get("unmetered") or 0, sums.get("unpriced") or 0
-    used = sums.get("total") or None if unmetered else sums.get("total")
-    parts = (
-        f"time {words.duration(view.duration_s)}",
-        f"tokens {words.at_least(words.tokens(used), unmetered)}",
-        f"cost {words.at_least(words.dollars(sums.get('costUsd')), unpriced)}",
-    )
-    return "wave: " + ", ".join(parts)
+    tokens, cost = view.use
+    return f"wave: time {words.duration(view.duration_s)}, tokens {tokens}, cost {cost}"

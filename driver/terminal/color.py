@@ -52,4 +52,9 @@ def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
     """The text, painted if the stream (default: stdout) wants colors."""
     if not styles or not text or not wants_color(stream or sys.stdout):
         return text
+    return painted(text, *styles)
+
+
+def painted(text: str, *styles: str) -> str:
+    """The text in these styles, for a terminal that gets colors."""
     return f"\x1b[{';'.join(styles)}m{text}\x1b[0m"

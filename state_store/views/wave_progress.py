@@ -1,7 +1,7 @@
 """The progress of a wave: phase, use and verdict of each item, folded from the wave's events.
 
-The live screen, `status`, the live page and the timeline of a report show this fold. It reads two
-streams, the wave's own and `agent_traces`, and may be continued event by event.
+The live screen, `status`, `logs`, notices and the live page show this fold. It reads two streams,
+the wave's own and `agent_traces`, and may be continued event by event.
 """
 
 from __future__ import annotations

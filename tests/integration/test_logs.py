@@ -68,7 +68,7 @@ def test_the_newest_wave_is_told_in_words(api: StateAPI, tmp_path: Path) -> None
     assert told(done) == [
         "wave w1-aaaa begins: 2 items",
         "cart: build started (attempt 1)",
-        "cart: build used 1,200 tokens, 0.50 USD",
+        "cart: build used 1k tokens, $0.50",
         "cart: failed: red \\x1b[2J",
         "price: shipped as cccccccccccc",
     ]

@@ -102,8 +102,8 @@ def test_people_read_the_same_in_any_folder_of_the_repository(top: Path) -> None
     assert (done.code, done.err) == (0, "")
     assert "items: 1 in_progress, 3 todo, 1 blocked\n" in done.out
     assert "blocked T-3 c: red \\x1b[31m twice\n" in done.out
-    assert "shipped 1 of 2 items, 1 failed; 1,000 tokens, 0.50 USD\n" in done.out
-    assert "today (UTC): 1,000 tokens, 0.50 of 2.50 USD\n" in done.out
+    assert "shipped 1 of 2 items, 1 failed; 1k tokens, $0.50\n" in done.out
+    assert "today (UTC): 1k tokens, $0.50 of $2.50\n" in done.out
     assert "run --execute    runs the next wave\n" in done.out
     assert not (top / "sub" / "state").exists()
 

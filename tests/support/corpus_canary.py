@@ -349,7 +349,7 @@ HONEST_CANARY = (
             "a linter of the project's own names the canary",
             _RIGHT,
             base={"names.txt": "test_add\ntest_zero\n"},
-            test="! grep -n '^def test' tests/test_calc.py | grep -v -f names.txt && " + _TESTED,
+            test="! grep -n '^def test' tests/test_calc.py | grep -vwf names.txt && " + _TESTED,
         ),
     ),
     (

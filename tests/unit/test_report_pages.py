@@ -20,7 +20,7 @@ from driver.reports.pages.junit import junit
 from driver.reports.pages.markdown_page import markdown
 from driver.reports.pages.sarif import sarif
 from driver.reports.pages.wave_page import page
-from driver.reports.past import night, nights
+from driver.reports.past import past_wave, past_waves
 from driver.reports.table import table_lines
 from state_store.documents.errors import InputError
 from tests.support import reported
@@ -201,15 +201,15 @@ def test_past_waves_are_found_by_the_begin_of_their_name(tmp_path: Path) -> None
         made["wave_id"] = made["wave"]["wave_id"] = name
         folder = reported.with_outputs(made, tmp_path / "runs" / name)
         write_reports(made, folder, {}, pytest.fail)
-    assert night(tmp_path, "b").wave_id == "b"
-    assert sorted(one.wave_id for one in nights(tmp_path)) == ["aa1", "aa2", "b"]
+    assert past_wave(tmp_path, "b").wave_id == "b"
+    assert sorted(one.wave_id for one in past_waves(tmp_path)) == ["aa1", "aa2", "b"]
     with pytest.raises(InputError, match="may be any of"):
-        night(tmp_path, "aa")
+        past_wave(tmp_path, "aa")
     with pytest.raises(InputError, match="available: "):
-        night(tmp_path, "c")
+        past_wave(tmp_path, "c")
     with pytest.raises(InputError, match="no wave of"):
-        night(tmp_path / "nowhere", None)
-    whole = night(tmp_path, "aa1").whole()["wave"]["built"]
+        past_wave(tmp_path / "nowhere", None)
+    whole = past_wave(tmp_path, "aa1").whole()["wave"]["built"]
     assert [one["attempts"] for one in whole] == [
         one["attempts"] for one in reported.report(2)["wave"]["built"]
     ]

@@ -121,8 +121,8 @@ BarOf = Callable[[Compared], tuple[Bar, str]]
 def _shipped_bar(one: Compared) -> tuple[Bar, str]:
     """Shipped items below the others."""
     sums = one.sums
-    told = f"{one.day}: {sums.shipped} of {counted(sums.items, 'item')} shipped"
-    return {"test": sums.shipped, "other": sums.items - sums.shipped}, told
+    label = f"{one.day}: {sums.shipped} of {counted(sums.items, 'item')} shipped"
+    return {"test": sums.shipped, "other": sums.items - sums.shipped}, label
 
 
 def _cost_bar(one: Compared) -> tuple[Bar, str]:
@@ -142,17 +142,17 @@ def _plot(waves: Sequence[Compared], bar_of: BarOf, most: float) -> str:
         ' height="1"></rect>',
     ]
     for number, one in enumerate(waves):
-        stack, told = bar_of(one)
+        stack, label = bar_of(one)
         left = _LEFT + number * step + (step - width) / 2
-        parts.append(f"<g><title>{html_text(told)}</title>{_bars(stack, left, width, most)}</g>")
+        parts.append(f"<g><title>{html_text(label)}</title>{_bars(stack, left, width, most)}</g>")
     if waves:
         first, last = waves[0].day[:10], waves[-1].day[:10]
         parts.append(f'<text x="{_LEFT}" y="{_FLOOR + 24}">{first}</text>')
         parts.append(f'<text x="{_WIDTH}" y="{_FLOOR + 24}" text-anchor="end">{last}</text>')
-    told = counted(len(waves), "wave")
+    label = f"{counted(len(waves), 'wave')}, the oldest first"
     return (
-        f'<svg class="plot" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{told}, the'
-        f' oldest first">{"".join(parts)}</svg>'
+        f'<svg class="plot" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">'
+        f"{''.join(parts)}</svg>"
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes the reports of a wave into its folder. An error changes no verdict and is told.
+"""Writes the reports of a wave into its folder. An error changes no verdict and is printed.
 
 The files can be made again from the stored details, so they are replaced at once and not flushed;
 only `report.json` is. Nothing here reads or changes the state of a wave.
@@ -19,6 +19,7 @@ from driver.reports.pages.junit import junit
 from driver.reports.pages.markdown_page import markdown
 from driver.reports.pages.sarif import sarif
 from driver.reports.pages.wave_page import page
+from driver.reports.past import DOCUMENT
 from driver.reports.summary_lines import PAGE
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import replace_unflushed, write_json_atomic
@@ -26,7 +27,6 @@ from state_store.documents.indented_json import indented
 
 Json = Mapping[str, Any]
 Say = Callable[[str], None]
-DOCUMENT = "report.json"
 SCHEMA = "urn:tidegate:schema:report:1"  # the name of tools/schemas/report.json
 MARKDOWN = "report.md"
 JUNIT = "junit.xml"

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 from driver.reports import words
 from driver.reports.diffs import Diff
 from driver.reports.item_times import receipts
-from driver.reports.overview import Item
-from driver.terminal.safe_text import html_text
+from driver.reports.overview import FAULTS, Item
+from driver.terminal.safe_text import counted, html_text
 from state_store.documents.journal import safe_slug
 
 Json = Mapping[str, Any]
 COLUMNS = ("item", "result", "tests", "change", "repairs", "time", "tokens", "cost")
 _FEWEST_BYTES, _MOST_BYTES = 2_000, 120_000
-_FAULTS = frozenset({"failed", "refused", "flaky"})
 _CODE = re.compile("`([^`]*)`")
 _MOST_FINDINGS, _MOST_RECEIPTS = 20, 30
 
@@ -56,7 +55,7 @@ def row(item: Item, source: Source, read_first: list[str]) -> str:
 
 def pill(item: Item) -> str:
     """The result of an item, in a colour and in words."""
-    kind = "good" if item.is_good else "bad" if item.outcome in _FAULTS else "open"
+    kind = "good" if item.is_good else "bad" if item.outcome in FAULTS else "open"
     return f'<span class="pill {kind}">{html_text(item.outcome)}</span>'
 
 
@@ -145,8 +144,7 @@ def _finding(finding: Json) -> str:
 def _change(diff: Diff, room: int) -> str:
     """The change, folded; added and removed lines in colours of their own."""
     size = diff.size
-    files = "1 file" if size.files == 1 else f"{size.files} files"
-    named = f"Change: {files}, +{size.added} -{size.removed}"
+    named = f"Change: {counted(size.files, 'file')}, +{size.added} -{size.removed}"
     if not diff.text:
         return f'<p class="dim">{named}; not shown: {html_text(diff.why_not or "empty")}</p>'
     text = fitted(diff.text, room)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from driver.reports.overview import Item, Overview
+from driver.reports.overview import FAULTS, Item, Overview
 from driver.terminal.safe_text import xml_text
 
-_FAILED = frozenset({"failed", "refused", "flaky", "no change"})
+_FAILED = FAULTS | {"no change"}
 _NOT_TRIED = frozenset(
     {"halted", "over budget", "leased elsewhere", "shipped elsewhere", "withdrawn", "already green"}
 )

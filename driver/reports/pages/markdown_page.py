@@ -11,7 +11,7 @@ from itertools import islice
 from driver.reports import words
 from driver.reports.overview import Item, Overview
 from driver.reports.summary_lines import left_out, next_command
-from driver.reports.table import HEAD, cells, ordered, total
+from driver.reports.table import HEAD, cells, total
 from driver.terminal.markdown import cell, code, fenced
 from driver.terminal.safe_text import counted
 
@@ -41,15 +41,11 @@ def markdown(view: Overview) -> str:
 
 
 def _heading(view: Overview) -> str:
-    items = counted(len(view.items), "item")
-    done = f"{len(view.shipped)} of {items} shipped"
-    if view.wave.get("shipped") is None:
-        done = f"{sum(item.is_good for item in view.items)} of {items} verified"
     stopped = view.wave.get("error")
     why = f"\n\nStopped: {code(str(stopped), _MOST_WORDS)}" if stopped else ""
     branch = view.wave.get("branch")
     where = f" Branch {code(str(branch), 200)}." if branch else ""
-    return f"## Wave {cell(view.wave_id)}: {done}\n\n{_sentence(total(view))}.{where}{why}"
+    return f"## Wave {cell(view.wave_id)}: {view.headline}\n\n{_sentence(total(view))}.{where}{why}"
 
 
 def _sentence(line: str) -> str:
@@ -59,7 +55,7 @@ def _sentence(line: str) -> str:
 def _table(view: Overview) -> str:
     if not view.items:
         return ""
-    items = ordered(view)
+    items = view.ordered
     rows = [_row(item) for item in items[:_MOST_ROWS]]
     more = len(items) - _MOST_ROWS
     rest = f"\n\nAnd {counted(more, 'more item')}." if more > 0 else ""
@@ -76,10 +72,7 @@ def _row(item: Item) -> str:
 
 def _unshipped(view: Overview) -> str:
     """The items that are not done: where nothing was to ship, those without proof."""
-    open_items = [item for item in ordered(view) if not item.is_shipped]
-    if view.wave.get("shipped") is None:
-        open_items = [item for item in open_items if not item.is_good]
-    return _section("Not shipped", map(_why, open_items), len(open_items))
+    return _section("Not shipped", map(_why, view.not_done), len(view.not_done))
 
 
 def _why(item: Item) -> str:

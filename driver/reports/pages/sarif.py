@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from driver.domain.refusals import REFUSALS, words_of
-from driver.reports.overview import Item, Overview
+from driver.reports.overview import FAULTS, Item, Overview
 from driver.terminal.safe_text import safe_text
 
 Json = Mapping[str, Any]
@@ -59,14 +59,14 @@ def _results(item: Item) -> Iterator[dict[str, Any]]:
     words = words_of(item.reason)
     remedy = f" What to do: {item.remedy}." if item.remedy else ""
     files = [str(name) for name in item.record.get("filesWritten") or ()][:_MOST_PLACES]
-    level = "error" if item.outcome in {"failed", "refused", "flaky"} else "warning"
+    level = "error" if item.outcome in FAULTS else "warning"
     text = f"{item.slug}: {item.outcome}: {item.reason}.{remedy}"
     yield _result(_id(words) if words else _OTHER, level, text, [_place(name) for name in files])
     reviews = item.record.get("reviews") or [{}]
     for finding in (reviews[-1].get("findings") or ())[:_MOST_FINDINGS]:
-        told = f"{item.slug}: {finding.get('why') or ''}"
+        text = f"{item.slug}: {finding.get('why') or ''}"
         places = [_place(str(finding["file"]), finding.get("line"))] if finding.get("file") else []
-        yield _result("review", _LEVELS.get(str(finding.get("severity")), "note"), told, places)
+        yield _result("review", _LEVELS.get(str(finding.get("severity")), "note"), text, places)
 
 
 def _result(rule: str, level: str, text: str, places: list[dict[str, Any]]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ _LEGEND = (
 
 
 def timeline(view: Overview) -> str:
-    """The timeline as HTML; "" if no phase has a time. Each bar tells its phase and its length."""
+    """The timeline as HTML; "" if no phase has a time. Each bar has phase and length as title."""
     start, length = view.started, view.duration_s
     if start is None or not length:
         return ""
@@ -41,10 +41,10 @@ def timeline(view: Overview) -> str:
 def _bars(item: Item, start: float, length: float) -> str:
     """The bars of an item; a short phase is wide enough to be seen."""
     bars = "".join(_bar(span, start, length) for span in spans(item.record))
-    told = f"{item.slug}: {item.outcome} after {words.duration(item.duration_s)}"
+    label = f"{item.slug}: {item.outcome} after {words.duration(item.duration_s)}"
     return (
         f'<svg viewBox="0 0 {_WIDTH} 10" preserveAspectRatio="none" role="img"'
-        f' aria-label="{html_text(told)}">{bars}</svg>'
+        f' aria-label="{html_text(label)}">{bars}</svg>'
     )
 
 

@@ -16,7 +16,6 @@ from driver.reports.pages.item_row import COLUMNS, Source, anchor, pill, remedy,
 from driver.reports.pages.style import STYLE
 from driver.reports.pages.timeline import timeline
 from driver.reports.summary_lines import left_out, next_command
-from driver.reports.table import ordered
 from driver.terminal.safe_text import counted, html_text
 
 MOST_TEXT_BYTES = 1_600_000  # of changes and outputs; marks and escapes add to it
@@ -50,13 +49,11 @@ def facts(pairs: Mapping[str, str]) -> str:
 
 
 def _header(view: Overview) -> str:
-    sums = view.wave.get("tokens") or {}
-    unmetered, unpriced = sums.get("unmetered") or 0, sums.get("unpriced") or 0
-    used = sums.get("total") or None if unmetered else sums.get("total")
+    tokens, cost = view.use
     numbers = {
         "Time": words.duration(view.duration_s),
-        "Tokens": words.at_least(words.tokens(used), unmetered),
-        "Cost": words.at_least(words.dollars(sums.get("costUsd")), unpriced),
+        "Tokens": tokens,
+        "Cost": cost,
         "Repair rounds": str(view.wave.get("repairsUsed") or 0),
         **_ceilings(view),
     }
@@ -66,23 +63,15 @@ def _header(view: Overview) -> str:
     why = f'<div class="why"><p>Stopped: {html_text(str(stopped))}</p></div>' if stopped else ""
     when = html_text(view.ended_at[:16].replace("T", " "))
     return (
-        f"<header><h1>{_headline(view)}</h1><p class='dim'>Wave <code>{html_text(view.wave_id)}"
+        f"<header><h1>{view.headline}</h1><p class='dim'>Wave <code>{html_text(view.wave_id)}"
         f"</code>{where}{f', {when} UTC' if when else ''}</p>{_outcomes(view)}{why}"
         f"{facts(numbers)}</header>"
     )
 
 
-def _headline(view: Overview) -> str:
-    """The number of shipped items, or of proven ones where nothing was to ship."""
-    items = counted(len(view.items), "item")
-    if view.wave.get("shipped") is None:
-        return f"{sum(item.is_good for item in view.items)} of {items} verified"
-    return f"{len(view.shipped)} of {items} shipped"
-
-
 def _outcomes(view: Overview) -> str:
     """The number of items of each result."""
-    first = {item.outcome: pill(item) for item in ordered(view)}
+    first = {item.outcome: pill(item) for item in view.ordered}
     counts = Counter(item.outcome for item in view.items)
     shown = (f"<li>{first[word]} {number}</li>" for word, number in counts.most_common())
     return f'<ul class="counts">{"".join(shown)}</ul>' if view.items else ""
@@ -110,7 +99,7 @@ def _sections(view: Overview, folder: Path | None, changes: Mapping[str, Diff]) 
         why = {item.slug: reasons for item, reasons in first}
         rows = (
             row(item, Source(folder, changes.get(item.slug), room), why.get(item.slug, []))
-            for item in ordered(view)
+            for item in view.ordered
         )
         yield (
             f'<h2>Items</h2><div class="items"><div class="row head" aria-hidden="true">{head}'
@@ -139,18 +128,15 @@ def _read_first(view: Overview) -> str:
 
 def _not_shipped(view: Overview) -> str:
     """The items that need a person, with their reasons and remedies."""
-    open_items = [item for item in view.items if not item.is_shipped]
-    if view.wave.get("shipped") is None:
-        open_items = [item for item in open_items if not item.is_good]
     listed = "".join(
         f'<li>{pill(item)}<div><a class="name" href="#{anchor(item)}">{html_text(item.slug)}</a>'
         f" {html_text(item.reason)}{remedy(item)}</div></li>"
-        for item in open_items[:_MOST_NAMED]
+        for item in view.not_done[:_MOST_NAMED]
     )
-    more = len(open_items) - _MOST_NAMED
+    more = len(view.not_done) - _MOST_NAMED
     rest = f'<p class="dim">and {counted(more, "more item")} below</p>' if more > 0 else ""
     shown = f'<div class="card"><ul class="open">{listed}</ul>{rest}</div>'
-    return f"<h2>Not shipped</h2>{shown}" if open_items else ""
+    return f"<h2>Not shipped</h2>{shown}" if view.not_done else ""
 
 
 def _footer(view: Overview) -> str:
