@@ -169,7 +169,10 @@ def _waves(waves: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _use(wave: Mapping[str, Any]) -> str:
-    return f"{tokens(wave['tokens'])} tokens, {usd(wave['cost_usd'])}"
+    """Tokens and cost; an unknown cost is not zero."""
+    least = "at least " if wave.get("lower_bound") else ""
+    cost = f"{least}{usd(wave['cost_usd'])}" if wave["cost_usd"] or not least else "cost unknown"
+    return f"{tokens(wave['tokens'])} tokens, {cost}"
 
 
 def _budget(budget: Mapping[str, Any]) -> Iterator[str]:

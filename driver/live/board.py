@@ -113,14 +113,22 @@ def totals(progress: WaveProgress, now: float) -> list[str]:
     found = [f"{done} of {every} done"]
     found += [f"{running} running"] if running else []
     found += [f"{waiting} waiting"] if waiting else []
-    least = "at least " if progress.is_lower_bound else ""
-    found += [least + of_ceiling(progress, "usd", usd, progress.cost_usd)]
+    found.append(_cost(progress))
     if progress.tokens or "tokens" in progress.ceilings:
         found += [of_ceiling(progress, "tokens", tokens, progress.tokens) + " tokens"]
     if progress.started is not None:
         found.append(duration((progress.finished or now) - progress.started))
     found += [f"{progress.queued} more in the queue"] if progress.queued else []
     return found
+
+
+def _cost(progress: WaveProgress) -> str:
+    """The cost so far; an unknown one is never zero."""
+    if not progress.is_cost_known:
+        ceiling = progress.ceilings.get("usd")
+        return "cost unknown" if ceiling is None else f"cost unknown, ceiling {usd(ceiling)}"
+    least = "at least " if progress.is_lower_bound else ""
+    return least + of_ceiling(progress, "usd", usd, progress.cost_usd)
 
 
 def of_ceiling(

@@ -1,14 +1,17 @@
 """The live screen of a wave: a thread draws the board, and the wave's lines go above it.
 
-Workers never wait for the terminal: they hand over their lines, and the thread writes them.
+Workers never wait for the terminal: they hand over their lines, and the thread writes them. Ctrl-Z
+removes the frame before the process stops; in the background only lines are written.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from driver.execution.worker_pool import repeating
 from driver.live.board import Board
@@ -35,11 +38,34 @@ def live_screen(wave: Wave) -> Iterator[None]:
     drawn = _Drawn(screen, WaveView(wave).board, wave.recorder.notes.changed)
     progress.shown_by(drawn.say)
     try:
-        with repeating(LOOK_EVERY_S, drawn.look):
+        with _stopping(drawn.cleared), repeating(LOOK_EVERY_S, drawn.look):
             yield
     finally:
         progress.shown_by(None)
         drawn.end()
+
+
+@contextmanager
+def _stopping(cleared: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Stop this process at Ctrl-Z within `cleared`, as the shell writes below the cursor."""
+    number = getattr(signal, "SIGTSTP", None)  # not on Windows
+    is_main = threading.current_thread() is threading.main_thread()
+    if number is None or not is_main or signal.getsignal(number) is not signal.SIG_DFL:
+        yield
+        return
+
+    def handle(*_: object) -> None:
+        with cleared():
+            # The system's own rules decide: a process without a shell above it does not stop.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            signal.signal(number, handle)
+
+    signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        signal.signal(number, signal.SIG_DFL)
 
 
 class _Drawn:
@@ -48,6 +74,9 @@ class _Drawn:
     def __init__(self, screen: Screen, read: Callable[[], Board], changed: threading.Event) -> None:
         self._screen, self._read, self._changed = screen, read, changed
         self._lock = threading.Lock()
+        # The handler of a signal takes this lock, maybe within `end`. Who has it waits for nothing
+        # but the terminal: the main thread may have any other lock when the signal comes.
+        self._drawing = threading.RLock()
         self._lines: list[str] = []
         self._board: Board | None = None
         self._read_at = -READ_EVERY_S
@@ -69,14 +98,32 @@ class _Drawn:
         except Exception:  # noqa: BLE001 - a fault of the screen must not take the wave along
             self._is_gone = True
 
+    @contextmanager
+    def cleared(self) -> Iterator[None]:
+        """Remove the frame, and draw no other one until the block ends."""
+        with self._drawing:
+            with suppress(OSError):
+                self._screen.clear()
+            self._size = (0, 0)
+            yield
+
     def end(self) -> None:
         """Remove the frame, and write the lines that are left."""
-        with self._lock:
-            lines, self._lines = self._lines, []
-        with suppress(OSError):
+        lines = self._taken()
+        with self._drawing, suppress(OSError):
             self._screen.clear(lines)
 
+    def _taken(self) -> list[str]:
+        with self._lock:
+            lines, self._lines = self._lines, []
+        return lines
+
     def _draw(self) -> None:
+        if not self._screen.is_in_front:
+            if lines := self._taken():
+                with self._drawing:
+                    self._screen.clear(lines)
+            return
         now, size = time.monotonic(), self._screen.size
         wait_s = NEWS_EVERY_S if self._changed.is_set() else READ_EVERY_S
         is_due = now - self._read_at >= wait_s
@@ -85,8 +132,9 @@ class _Drawn:
         if is_due or self._board is None:
             self._changed.clear()
             self._board, self._read_at = self._read(), now
-        with self._lock:
-            lines, self._lines = self._lines, []
         columns, rows = size
-        self._size = size
-        self._screen.draw(frame(self._board, columns, rows), lines, columns=columns)
+        lines = self._taken()
+        found = frame(self._board, columns, rows)
+        with self._drawing:
+            self._size = size
+            self._screen.draw(found, lines, columns=columns)

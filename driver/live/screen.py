@@ -38,6 +38,14 @@ class Screen:
                 return columns, lines
         return _USUAL_SIZE
 
+    @property
+    def is_in_front(self) -> bool:
+        """False while a shell has put this process into the background."""
+        try:
+            return os.tcgetpgrp(self._fd) == os.getpgrp()
+        except OSError:  # not the terminal that controls this process
+            return True
+
     def draw(self, frame: Sequence[Line], above: Sequence[str] = (), *, columns: int) -> None:
         """Replace the last frame by this one, below the new lines `above`."""
         lines = tuple(line.painted(colours=self._colours) for line in frame)

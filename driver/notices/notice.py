@@ -37,6 +37,7 @@ def facts_of(
         "shipped": sum(item.shipped for item in items),
         "cost_usd": progress.cost_usd,
         "tokens": progress.tokens,
+        "lower_bound": progress.is_lower_bound,
         "duration_s": round(ended - began, 1),
         "branch": ", ".join(map(plain, branches)),
         "verdicts": {plain(item.slug): item.phase for item in items},
@@ -55,8 +56,18 @@ def text_of(facts: Mapping[str, Any]) -> str:
     if left:
         more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
         parts.append(f"not shipped: {', '.join(left[:_MOST_NAMED])}{more}")
-    use = f"{usd(facts['cost_usd'])}, {tokens(facts['tokens'])} tokens"
-    return "; ".join([*parts, use, duration(facts["duration_s"])])
+    return "; ".join([*parts, _use(facts), duration(facts["duration_s"])])
+
+
+def _use(facts: Mapping[str, Any]) -> str:
+    """Cost and tokens; an unknown amount is never zero."""
+    amounts = {"cost": (usd(facts["cost_usd"]), facts["cost_usd"])}
+    amounts["tokens"] = (f"{tokens(facts['tokens'])} tokens", facts["tokens"])
+    least = "at least " if facts["lower_bound"] else ""
+    return ", ".join(
+        f"{name} unknown" if least and not amount else f"{least}{told}"
+        for name, (told, amount) in amounts.items()
+    )
 
 
 def payload(template: str, facts: Mapping[str, Any]) -> bytes:

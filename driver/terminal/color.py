@@ -39,11 +39,13 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def width_of_terminal(stream: TextIO | None, less: int = 0) -> int | None:
-    """The columns of a terminal, without those of a prefix; None if the stream is none."""
+    """The columns of a terminal, without those of a prefix; None if the stream is none, or a
+    terminal that does not know its size."""
     if stream is None or not is_terminal(stream):
         return None
     try:
-        return max(os.get_terminal_size(stream.fileno()).columns - less, 1)
+        columns = os.get_terminal_size(stream.fileno()).columns
+        return max(columns - less, 1) if columns > 0 else None
     except (OSError, ValueError):
         return None
 

@@ -69,6 +69,11 @@ class ItemProgress:
         return "shipped" if self.shipped else self.verdict or self.state
 
     @property
+    def is_shipping(self) -> bool:
+        """True while its proven work is published."""
+        return self.span is not None and self.span.phase == SHIPPING
+
+    @property
     def started(self) -> float | None:
         """The start of its first phase."""
         return self.spans[0].started if self.spans else None

@@ -59,8 +59,9 @@ class WaveProgress:
         return self._apply_wave(kind, payload, event["ts"])
 
     def count(self, state: str) -> int:
-        """The number of items in a state."""
-        return sum(item.state == state for item in self.items.values())
+        """The number of items in a state. The work on an item that is being shipped is done."""
+        states = (DONE if item.is_shipping else item.state for item in self.items.values())
+        return sum(one == state for one in states)
 
     @property
     def span(self) -> Span | None:
@@ -77,6 +78,11 @@ class WaveProgress:
     def cost_usd(self) -> float:
         """The known cost of all dispatches."""
         return round(sum(item.cost_usd for item in self.items.values()), 6)
+
+    @property
+    def is_cost_known(self) -> bool:
+        """False if the sum is zero only because no dispatch has told its cost."""
+        return self.cost_usd > 0 or not self.is_lower_bound
 
     @property
     def is_lower_bound(self) -> bool:

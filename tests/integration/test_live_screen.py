@@ -150,14 +150,15 @@ def test_characters_that_the_terminal_cannot_show_are_replaced(terminal: Pty) ->
     assert terminal.terminal.text == ["? a"]
 
 
-def run_demo(terminal: Pty, folder: Path) -> subprocess.Popen[bytes]:
+def run_demo(terminal: Pty, folder: Path, under: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
     command = [sys.executable, str(ROOT / "driver" / "wave_scheduler.py"), "--execute", "--demo"]
     environ = {name: value for name, value in os.environ.items() if name != "GITHUB_ACTIONS"}
     return subprocess.Popen(
-        [*command, str(folder)],
+        [*under, *command, str(folder)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=terminal.slave,
+        start_new_session=bool(under),
         env={**environ, "TERM": "xterm", "HOME": str(folder.parent)},
     )
 
@@ -178,6 +179,50 @@ def test_a_wave_draws_itself_and_leaves_its_lines(terminal: Pty, tmp_path: Path)
     assert any(line.startswith("tidegate: look: ") for line in text)
     assert (terminal.terminal.is_cursor_shown, terminal.terminal.wraps) == (True, True)
     assert terminal.terminal.overlong == []
+
+
+SHELL = """
+import fcntl, os, signal, subprocess, sys, termios
+fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # it gives the terminal to its jobs
+job = subprocess.Popen(
+    sys.argv[1:], process_group=0, preexec_fn=lambda: signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+)
+os.tcsetpgrp(2, job.pid)
+while os.WIFSTOPPED(status := os.waitpid(job.pid, os.WUNTRACED)[1]):
+    os.tcsetpgrp(2, os.getpid())
+    os.write(2, b"".join(b"shell %d\\r\\n" % n for n in range(5)))
+    os.tcsetpgrp(2, job.pid)
+    os.kill(job.pid, signal.SIGCONT)
+os._exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_wave_stopped_by_ctrl_z_draws_below_the_lines_of_the_shell(
+    terminal: Pty, tmp_path: Path
+) -> None:
+    process = run_demo(terminal, tmp_path / "demo", (sys.executable, "-c", SHELL))
+    terminal.close_slave()
+    stopped = threading.Event()
+
+    def stop() -> None:
+        with suppress(OSError):
+            while data := os.read(terminal.master, 4096):
+                terminal._take(data)
+                if b"of 6 done" in terminal.raw and not stopped.is_set():
+                    stopped.set()
+                    os.write(terminal.master, b"\x1a")
+
+    reading = threading.Thread(target=stop)
+    reading.start()
+    assert process.communicate(timeout=PATIENCE_S)[0].startswith(b"{")
+    reading.join(PATIENCE_S)
+    assert (process.returncode, stopped.is_set()) == (0, True)
+    text = terminal.terminal.text
+    told = [line for line in text if line.startswith("shell ")]
+    assert told == [f"shell {n}" for n in range(5)]
+    assert not any("of 6 done" in line for line in text)
+    assert sum(": shipped as " in line for line in text) == 6
 
 
 def test_an_interrupted_wave_leaves_no_frame(terminal: Pty, tmp_path: Path) -> None:

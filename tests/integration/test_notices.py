@@ -16,7 +16,7 @@ import pytest
 from driver.notices.notice import PARKED, facts_of, payload, plain
 from driver.notices.send import without_secrets
 from state_store.documents.errors import InputError
-from state_store.views.wave_progress import WaveProgress
+from state_store.views.wave_progress import WaveProgress, fold
 from tests.support.waves import Agent, Scene, item, writes
 from tools import halt
 from tools.settings.load import load
@@ -178,6 +178,16 @@ def test_a_notice_calls_nobody() -> None:
     facts = some_facts("<!channel> @everyone\x1b[31m &lt;")
     assert facts["reason"] == "(!channel) (at)everyone\\x1b[31m +lt;"
     assert set(plain("<@&>")) & set("<@&>") == set()
+
+
+def test_a_notice_says_that_an_amount_is_unknown() -> None:
+    known = some_facts()
+    assert "; $0, 0 tokens;" in known["text"]
+    bill = {"agent_id": "w1/a/1", "item": "a", "wave": "w1"}
+    row = {"ts": 1.0, "stream": "agent_traces", "type": "agent_billed", "payload": bill}
+    unknown = facts_of(fold("w1", [row]), PARKED, None, ())
+    assert "; cost unknown, tokens unknown;" in unknown["text"]
+    assert (known["lower_bound"], unknown["lower_bound"]) == (False, True)
 
 
 def test_a_notice_holds_no_secret_of_the_environment() -> None:

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from driver.live.agent_output import NO_SIGN, Sign, last_line
-from driver.live.board import BAD, GOOD, LIVELY, PATIENT, QUIET, Board, Row, board, interesting
+from driver.live.board import (
+    BAD,
+    GOOD,
+    LIVELY,
+    PATIENT,
+    QUIET,
+    Board,
+    Row,
+    board,
+    interesting,
+    totals,
+)
 from driver.live.cells import char_width, clip, fit, width_of
 from driver.live.frame import frame, joined
 from driver.live.heartbeat import heartbeat
@@ -178,6 +189,21 @@ def test_a_board_has_a_row_for_each_item_and_the_sums() -> None:
         "1:01",
         "7 more in the queue",
     )
+
+
+def billed(**use: float) -> list[str]:
+    facts = {"wave_id": "w", "items": ["a"]}
+    agent = {"agent_id": "w/a/1", "item": "a", "wave": "w", **use}
+    entries = (("wave:w", "wave_started", facts), ("agent_traces", "agent_billed", agent))
+    rows = [{"ts": 1.0, "stream": s, "type": t, "payload": p} for s, t, p in entries]
+    return totals(fold("w", rows), 2.0)
+
+
+def test_an_unknown_cost_is_not_zero() -> None:
+    assert "cost unknown" in billed(tokens=7)
+    assert not any("$" in one for one in billed(tokens=7))
+    assert "$0" in billed(tokens=7, cost_usd=0.0)
+    assert "at least $0.50" in billed(cost_usd=0.5)
 
 
 def test_a_closed_provider_holds_agents_and_no_tests() -> None:

@@ -118,6 +118,15 @@ def test_use_is_summed_and_what_is_unknown_is_counted() -> None:
     assert (item.backend, item.model) == ("claude", "m")
 
 
+def test_items_that_are_being_shipped_count_as_done() -> None:
+    done = [*dispatched("a"), (WAVE, "item_settled", {"slug": "a", "verdict": "verified"})]
+    shipping = (WAVE, "item_shipping", {"slug": "a", "commit": "c", "branch": "b"})
+    before, found = progress(BEGIN, *done), progress(BEGIN, *done, shipping)
+    assert found.items["a"].phase == "shipping"
+    counts = [(one.count(DONE), one.count(RUNNING), one.count(WAITING)) for one in (before, found)]
+    assert counts == [(1, 0, 1), (1, 0, 1)]
+
+
 def test_without_bills_the_use_of_an_agents_end_counts() -> None:
     end = {"agent_id": "w/a/1", "item": "a", "wave": "w", "tokens": 7, "cost_usd": 0.5}
     found = progress(BEGIN, *dispatched("a"), (TRACES, "agent_failed", end))
