@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PRIORITIES = ("P1", "P2", "P3")
 STATUSES = ("todo", "proposed")
 _FIRST_ID = "T-1"
+_EXAMPLE_ID = "EXAMPLE-1"  # of the item that `init` writes, which names no form
 
 
 def build_parser() -> Parser:
@@ -148,6 +149,8 @@ def next_id(items: Sequence[Item]) -> str:
     numbers: dict[str, int] = {}
     forms: Counter[str] = Counter()
     for item in items:
+        if id_of(item) == _EXAMPLE_ID:
+            continue
         if found := re.fullmatch(r"(.*?)(\d{1,9})", id_of(item) or ""):
             form, number = found.groups()
             forms[form] += 1

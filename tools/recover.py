@@ -37,7 +37,9 @@ def build_parser() -> argparse.ArgumentParser:
     restore = verbs.add_parser("restore", help="create a branch of it, or write its patch")
     for verb in (show, restore):
         verb.add_argument(
-            "name", metavar="WAVE/ITEM", help="the name in the list; a prefix of WAVE is enough"
+            "name",
+            metavar="WAVE/ITEM",
+            help="the name in the list; a prefix of WAVE is enough, and so is ITEM",
         )
     for verb in (listing, show, restore):
         where = "the repository (default: that of the work)"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from driver.maintenance.reproduce import Reproduction, Surroundings
 
 
+_SHOWN = 5  # waves that are named if none is meant
 NEWEST = "newest"
 
 
@@ -149,7 +150,10 @@ def _items(args: argparse.Namespace, place: Surroundings) -> tuple[str, list[str
         known = glance.newest_waves(1000)
         begun = [wave for wave in known if args.wave == NEWEST or wave.startswith(args.wave)]
         if not begun or (args.wave != NEWEST and len(begun) > 1 and args.wave not in begun):
-            raise InputError(f"{len(begun)} waves in {database} begin with {args.wave!r}")
+            newest = ", ".join((begun or known)[:_SHOWN]) or "none"
+            raise InputError(
+                f"{len(begun)} waves in {database} begin with {args.wave!r}; the newest: {newest}"
+            )
         wave = args.wave if args.wave in begun else begun[0]
         if args.wave == NEWEST:  # that shipped something
             wave = next((one for one in begun if glance.wave(one)["shipped"]), wave)

@@ -38,7 +38,7 @@ CONFIG = config_text()
 
 _EXAMPLE = {
     "id": "EXAMPLE-1",
-    "slug": "say-hello",
+    "slug": "example",
     "title": "An example; nothing runs it before its status is todo",
     "status": "proposed",
     "priority": "P3",

@@ -16,7 +16,7 @@ from driver.cli.plan_lines import plan_lines
 from driver.cli.report_files import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.execution.cancellation import CancellationToken, listening
 from driver.git.repository import open_repository
-from driver.reports.summary_lines import summary_lines, table_and_page
+from driver.reports.summary_lines import page_line, summary_lines, table
 from driver.run_state.plan import Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler import cycle
@@ -73,9 +73,11 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
         code = _answer(args, report, output)
         # Last, so that a terminal shows them below the long report.
         stopped = [str(report["error"])] if report.get("error") else []
-        width = width_of_terminal(sys.stderr, less=len("tidegate: "))
-        for line in (*table_and_page(report, width), *lines, *stopped):
-            to_stderr().say(line)
+        told = to_stderr()
+        for row in table(report, width_of_terminal(sys.stderr)):
+            told.row(row)
+        for line in (*page_line(report), *lines, *stopped):
+            told.say(line)
     return code
 
 

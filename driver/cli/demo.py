@@ -21,16 +21,15 @@ from driver.domain.prompts import build_prompt
 from driver.domain.results import BUILD, MODE_FILE, REPAIR
 from driver.domain.work_item import check_item
 from driver.git.command import private_environment, run_git
-from driver.terminal.invocation import current
+from driver.terminal.commands import program_command
 from driver.terminal.safe_text import typed
 from state_store.documents.errors import CannotRunError, InputError
-from state_store.documents.interpreter import interpreter_name
 from tools.settings.load import process_environment
 
 # The suffix keeps linters, type checkers and tests of this project from reading the demo's files.
 _FILES = Path(__file__).with_name("demo_files")
 _SUFFIX = ".txt"
-_PROGRAM = Path(__file__).parents[1] / "wave_scheduler.py"
+_PROGRAM = Path(__file__).parents[1] / "tidegate.py"
 _REPOSITORY = "repo"
 _REMOTE = "remote.git"
 _STATE = "state"
@@ -93,14 +92,13 @@ def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
 
 def farewell(folder: Path, report: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns three lines for a newcomer: the result, the files to look at, the next step."""
-    run = current().command or typed(interpreter_name(), _PROGRAM)
+    program = program_command("", _PROGRAM).strip()
     shown = f"{_BRANCH}..{report['branch']}" if report.get("branch") else _BRANCH
     return (
         _shipped(report),
         "look: " + typed("git", "-C", folder / _REPOSITORY, "log", "--stat", shown),
-        f"next, your own work: describe your agent and backlog as in {typed(folder / _CONFIG)} and"
-        f" {typed(folder / _STATE / _TRACKER)}, then"
-        f" {run} --execute --repo YOUR_REPOSITORY --tracker YOUR_TRACKER",
+        f"next, your own work: {program} init, in the top folder of your repository; the demo's"
+        f" settings and backlog, to compare: {typed(folder / _CONFIG, folder / _STATE / _TRACKER)}",
     )
 
 

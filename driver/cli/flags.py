@@ -22,6 +22,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--state-dir": {"metavar": "DIR", "help": "the folder of the state (default: ./state)"},
 }
 JSON = "--json"
+_REQUIRED = "the following arguments are required: "
 _Subcommands = argparse._SubParsersAction
 _OUTPUT: dict[str, Any] = {"json": False, "color": AUTO, "quiet": False, "verbose": False}
 
@@ -69,6 +70,11 @@ class Parser(argparse.ArgumentParser):
         """Ends the program with exit code 2."""
         from driver.terminal.safe_text import safe_line
 
+        if message.startswith(_REQUIRED):
+            for action in self._actions:
+                if action.choices and not (action.option_strings or action.metavar):
+                    choices = "|".join(map(str, action.choices))
+                    message = message.replace(action.dest, f"{action.dest} ({choices})")
         sentence = f"{safe_line(message)}; {self.prog} --help lists the flags"
         if current().json:
             import json
@@ -119,8 +125,20 @@ class Parser(argparse.ArgumentParser):
             return
         known = [str(one) for one in action.choices]
         named = ", ".join(known)
-        why = f"invalid choice: {value!r}{guess(str(value), known)} (choose from {named})"
+        flag = f"--{value}"
+        near = f"; did you mean {flag}?" if flag in self._option_string_actions else ""
+        near = near or guess(str(value), known)
+        why = f"invalid choice: {value!r}{near} (choose from {named})"
         raise argparse.ArgumentError(action, why)
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        """Says also which value is missing."""
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError as error:
+            if isinstance(action.metavar, str) and action.option_strings:
+                error.message += f": {action.metavar}"
+            raise
 
     def named(self, words: Sequence[str]) -> Iterator[Parser]:
         """This parser, and those of the named subcommands."""
@@ -143,8 +161,10 @@ def guess(word: str, known: Iterable[str]) -> str:
     """`; did you mean ...?`, or "" if no known word is similar."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    # Without the dashes, which make all flags look alike.
+    names = {name.lstrip("-"): name for name in known}
+    near = get_close_matches(word.lstrip("-"), list(names), n=1)
+    return f"; did you mean {names[near[0]]}?" if near else ""
 
 
 def _typed_as(file: str) -> str:

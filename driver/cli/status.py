@@ -130,14 +130,16 @@ def _running(wave: Mapping[str, Any]) -> Iterator[str]:
         f"  {counts['done']} done, {counts['running']} running, {counts['waiting']} waiting{phase};"
         f" {_use(wave)}"
     )
+    wide = max((len(safe_line(item["slug"])) for item in wave["items"]), default=0)
     for item in wave["items"]:
         span = item["spans"][-1] if item["spans"] else None
         begun = span["started"] if span and not span["ended"] else None
         took = f"for {duration(time.time() - begun)}" if begun is not None else ""
         use = f"{tokens(item['tokens'])} tokens" if item["tokens"] else ""
         where = item["backend"] or ""
-        cells = f"  {item['slug']:<24} {item['phase']:<22} {took:<12} {where:<10} {use}"
-        yield safe_line(cells.rstrip())
+        name = safe_line(item["slug"]).ljust(wide)
+        cells = f"  {name}  {safe_line(item['phase']):<22} {took:<12} {safe_line(where):<10} {use}"
+        yield cells.rstrip()
 
 
 def _items(items: Mapping[str, Any]) -> Iterator[str]:

@@ -227,4 +227,4 @@ def next_steps(found: Mapping[str, Any], program: str) -> Iterator[str]:
     if found["items"]["blocked"]:
         yield "set a blocked item to todo in the tracker to try it again"
     if counts.get("in_progress"):
-        yield "git branch --list 'wave/*'    shipped work that waits for your merge"
+        yield "git branch --list 'wave/*'    shipped work to merge; the next run sets it to done"

@@ -98,7 +98,7 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "tools.reproduce",
         MENDING,
         "verify what the project claims, or prove a shipped commit again",
-        ("reproduce", "reproduce 6f0c12ab round-prices"),
+        ("reproduce", "reproduce newest", "reproduce 6f0c12ab round-prices"),
     ),
     "ledger": (
         "tools.fleet_ledger",
@@ -127,7 +127,7 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "preflight": (
         "tools.wave_preflight",
         MORE,
-        "check if the project is ready for a wave",
+        "check by convention: own branch, clean tree, no halt",
         ("preflight",),
     ),
     "templates": (

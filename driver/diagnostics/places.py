@@ -22,13 +22,13 @@ from driver.run_state.plan import Shipping
 from driver.run_state.state_folder import check_state_dir
 from driver.scheduler.context import repository_in_sight
 from driver.terminal.check_result import CheckResult, failed, failed_as, passed, tried, warned
+from driver.terminal.commands import program_command
 from driver.terminal.safe_text import typed
 from driver.wave.preflight import shipping_checks, target_checks
 from driver.workspace.repository_info import RepositoryInfo
 from driver.workspace.root import workspace_root
 from state_store.database.schema import look
 from state_store.documents.errors import CannotRunError, InputError, TidegateError
-from state_store.documents.interpreter import interpreter_name
 from state_store.documents.item_status import is_open
 from state_store.tracker.file import read_tracker_file
 from state_store.values.lazy_dataclass import dataclass
@@ -171,14 +171,15 @@ def check_halt(state_dir: Path) -> CheckResult:
     info = get_halt_info(state_dir)
     if info is None:
         return passed("halt", "not set")
-    clear = typed(interpreter_name(), TOOLS / "halt.py", "--clear", "--state-dir", state_dir)
+    words = typed("--clear", "--state-dir", state_dir)
+    clear = f"{program_command('halt', TOOLS / 'halt.py')} {words}"
     return warned("halt", f"set: {info['reason']}; no run starts", clear)
 
 
 def check_tracker(path: Path) -> CheckResult:
     """Checks the default tracker and its items to do."""
     if not path.exists():
-        made = typed(interpreter_name(), TOOLS / "init.py")
+        made = program_command("init", TOOLS / "init.py")
         return warned("tracker", f"{path} does not exist", f"{made} creates it, or name yours")
     try:
         items = read_tracker_file(path).entries

@@ -16,9 +16,9 @@ from typing import Any
 
 from driver.backend_api.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.execution.cancellation import CancellationToken, InterruptedWaveError
+from driver.terminal.commands import program_command
 from driver.terminal.safe_text import GO_ON, typed
 from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
-from state_store.documents.interpreter import interpreter_name
 from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools import halt
 from tools.budget import budget
@@ -227,7 +227,8 @@ def halt_reason(state_dir: Path) -> str:
 def halt_command(state_dir: Path, *words: str) -> str:
     """The command that sets or clears the halt switch of this state folder, from any folder."""
     folder = os.path.realpath(state_dir)  # unlike `resolve`, this accepts a loop of links
-    return typed(interpreter_name(), Path(halt.__file__).resolve(), "--state-dir", folder, *words)
+    program = program_command("halt", Path(halt.__file__).resolve())
+    return f"{program} {typed('--state-dir', folder, *words)}"
 
 
 def gate_word(stopped: StoppedByPolicyError) -> str:

@@ -81,8 +81,10 @@ def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
 
 
 def find(found: Sequence[Leftover], name: str) -> Leftover:
-    """The newest leftover named `name`. A unique prefix of the wave's id is enough. Raises
-    InputError."""
+    """The newest leftover named `name`. A unique prefix of the wave's id is enough, and so is the
+    item alone. Raises InputError."""
+    if "/" not in name and (of_item := [one for one in found if one.item == name]):
+        return of_item[0]
     begins, _, rest = name.partition("/")
     called = [one for one in found if rest in (one.name.removeprefix(f"{one.wave}/"), one.item)]
     same = [one for one in called if one.wave == begins]

@@ -56,7 +56,7 @@ def _run(args: argparse.Namespace) -> int:
     from driver.reports.diffs import diffs
     from driver.reports.overview import overview
     from driver.reports.pages.wave_page import page
-    from driver.reports.summary_lines import summary_lines, table_and_page
+    from driver.reports.summary_lines import page_line, summary_lines, table
     from driver.terminal.color import width_of_terminal
     from tools.program import show
 
@@ -65,8 +65,9 @@ def _run(args: argparse.Namespace) -> int:
         whole = one.whole()
         changes = diffs(whole, found.settings.environ)
         return _write(args, page(overview(whole), one.folder, changes))
-    table = table_and_page(one.report, width_of_terminal(sys.stdout))
-    show(one.report, (*table, *summary_lines(one.report)), as_json=args.json)
+    rows = table(one.report, width_of_terminal(sys.stdout))
+    lines = (*rows, *page_line(one.report), *summary_lines(one.report))
+    show(one.report, lines, as_json=args.json)
     return 0
 
 

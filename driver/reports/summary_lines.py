@@ -16,9 +16,9 @@ from driver.reports.documents import wave_of
 from driver.reports.overview import overview
 from driver.reports.table import table_lines
 from driver.scheduler.report import INTAKE
+from driver.terminal.commands import program_command
 from driver.terminal.safe_text import counted, describe_verdict, typed, without_remedy
 from state_store.documents.errors import ExitCode
-from state_store.documents.interpreter import interpreter_name
 from state_store.documents.item_status import BLOCKED
 
 Json = Mapping[str, Any]
@@ -136,9 +136,13 @@ def _risks(report: Json) -> Iterator[str]:
         yield from [f"read first: {counted(more, 'more item')}"] if more > 0 else []
 
 
-def table_and_page(report: Json, width: int | None = None) -> Iterator[str]:
-    """Yields the table of a wave's items, and the place of the page with everything."""
+def table(report: Json, width: int | None = None) -> Iterator[str]:
+    """Yields the table of a wave's items."""
     yield from table_lines(overview(report), width)
+
+
+def page_line(report: Json) -> Iterator[str]:
+    """Yields the place of the page with everything."""
     if folder := run_folder(wave_of(report)):
         yield f"report: {folder / PAGE}"
 
@@ -159,7 +163,8 @@ def next_command(wave: Json) -> str:
     if folder is None or kept is None or wave.get("aborted"):
         return ""
     state = ("--state-dir", folder.parents[1])
-    return typed(interpreter_name(), _RECOVER, "show", f"{wave['wave_id']}/{kept}", *state)
+    words = typed("show", f"{wave['wave_id']}/{kept}", *state)
+    return f"{program_command('recover', _RECOVER)} {words}"
 
 
 def _next(wave: Json) -> Iterator[str]:

@@ -38,14 +38,13 @@ def is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
-def width_of_terminal(stream: TextIO | None, less: int = 0) -> int | None:
-    """The columns of a terminal, without those of a prefix; None if the stream is none, or a
-    terminal that does not know its size."""
+def width_of_terminal(stream: TextIO | None) -> int | None:
+    """The columns of a terminal; None if the stream is none, or a terminal that does not know its
+    size."""
     if stream is None or not is_terminal(stream):
         return None
     try:
-        columns = os.get_terminal_size(stream.fileno()).columns
-        return max(columns - less, 1) if columns > 0 else None
+        return os.get_terminal_size(stream.fileno()).columns or None
     except (OSError, ValueError):
         return None
 

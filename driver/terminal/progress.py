@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from driver.terminal.color import is_terminal
 from driver.terminal.invocation import current
 from driver.terminal.safe_text import log_line, safe_line
 from state_store.documents.errors import InputError
@@ -31,6 +32,14 @@ class Progress:
         if self._stream is None:
             return
         self._write(f"tidegate: {log_line(line)}\n")
+
+    def row(self, line: str) -> None:
+        """Writes a row of a table. A terminal shows it without `tidegate:`, which would only take
+        the room of a column."""
+        if is_terminal(self._stream):
+            self._write(f"{log_line(line)}\n")
+        else:
+            self.say(line)
 
     def say_at(self, line: str, *, passing: bool = False) -> None:
         """Writes one event of a wave with the time of day. A live screen leaves out `passing`

@@ -9,7 +9,7 @@ from driver.live.board import board
 from driver.live.frame import frame
 from driver.reports.overview import overview
 from driver.reports.pages.wave_page import page
-from driver.reports.summary_lines import summary_lines, table_and_page
+from driver.reports.summary_lines import page_line, summary_lines, table
 from state_store.views.item_progress import DONE, RUNNING, TEST, ItemProgress, Span
 from state_store.views.wave_progress import WaveProgress
 from tests.documents.page_picture import page_picture
@@ -57,10 +57,10 @@ def report_picture() -> str:
 
 
 def last_lines() -> str:
-    """The last lines of a run, as an indented block of Markdown."""
+    """The last lines of a run on a terminal, as an indented block of Markdown."""
     report = two_items()
-    lines = (*table_and_page(report), *summary_lines(report))
-    return "".join(f"    tidegate: {line}\n" for line in lines)
+    lines = (f"tidegate: {line}" for line in (*page_line(report), *summary_lines(report)))
+    return "".join(f"    {line}\n" for line in (*table(report), *lines))
 
 
 def _wave() -> WaveProgress:

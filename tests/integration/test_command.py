@@ -82,6 +82,7 @@ def test_every_example_is_a_command_line_that_its_parser_takes(word: str) -> Non
         (["state", "item"], "did you mean items?"),
         (["run", "--exceute"], "did you mean --execute?"),
         (["ledger", "sumary"], "did you mean summary?"),
+        (["halt", "clear"], "did you mean --clear?"),
     ],
 )
 def test_what_is_nearly_right_is_guessed_with_exit_2(words: list[str], near: str) -> None:
@@ -93,6 +94,24 @@ def test_what_is_nearly_right_is_guessed_with_exit_2(words: list[str], near: str
     assert told.code == 2
     assert document(told)["schema"] == "tidegate/error/1"
     assert near in str(document(told)["error"])
+
+
+def test_a_flag_like_no_other_is_not_guessed() -> None:
+    for words in (["run", "--bogus"], ["gc", "--foo"]):
+        assert "did you mean" not in typed(*words).err
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["report", "--html"], "argument --html: expected one argument: FILE"),
+        (["intake"], "required: kind (github|markdown|csv), PATH"),
+        (["completion"], "required: shell (bash|zsh|fish);"),
+    ],
+)
+def test_a_missing_value_is_named(words: list[str], missing: str) -> None:
+    done = typed(*words)
+    assert (done.code, missing in done.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_it_ends_with_what_was_shipped_where_to_look_and_how_to_go_on(ran: Ran) 
     shipped, look, own = ran.done.stderr.splitlines()[-3:]
     assert f"6 of 6 items shipped to branch {ran.report['branch']}" in shipped
     assert str(ran.folder / "repo") in look
-    assert "--repo YOUR_REPOSITORY" in own
+    assert f"{SCHEDULER.with_name('tidegate.py')} init, in the top folder of your rep" in own
 
 
 def test_the_command_it_tells_shows_one_commit_an_item(ran: Ran) -> None:

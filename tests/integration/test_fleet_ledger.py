@@ -146,7 +146,9 @@ def test_a_summary_of_rows_with_and_without_a_wave(tmp_path: Path) -> None:
         "7": 1,
         "a-name": 1,
     }
-    assert "Total: 3 entries, 45 tokens" in fleet_ledger.summary("text", tmp_path)
+    text = fleet_ledger.summary("text", tmp_path)
+    assert "Total: 3 entries, 45 tokens" in text
+    assert "\n  a-name -: 1 entry" in text
 
 
 def report(folder: Path, **more: Any) -> Path:

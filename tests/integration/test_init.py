@@ -72,6 +72,17 @@ def test_a_project_gets_settings_a_backlog_and_nothing_to_commit_by_accident(
 
 
 @on_repo
+def test_the_first_item_of_ones_own_is_not_numbered_after_the_example(repo: Checkout) -> None:
+    init(repo)
+    given = ("Say hello", "--owns", "hello.txt", "--test", "grep -qx hello hello.txt")
+    for number in (1, 2):
+        code, out, _ = program(repo.path, repo.environ, "tools/add.py", *given, "--json")
+        made = json.loads(out)["item"]
+        slug = "say-hello" if number == 1 else "say-hello-2"
+        assert (code, made["id"], made["slug"]) == (0, f"T-{number}", slug)
+
+
+@on_repo
 def test_the_backlog_it_makes_can_be_run_once_its_item_is_to_do(repo: Checkout) -> None:
     init(repo)
     dry = ("driver/wave_scheduler.py", "--dry-run")

@@ -71,6 +71,10 @@ def test_the_beginning_of_a_waves_id_is_enough(failed: Project) -> None:
     assert "patch:" in recover(failed, "show", "w/a").out
 
 
+def test_an_item_alone_is_its_newest_work(failed: Project) -> None:
+    assert "name: w1/a\n" in recover(failed, "show", "a").out
+
+
 def test_what_a_later_wave_shipped_is_listed_on_demand_only(project: Project) -> None:
     red = item("a", testCmd=["false"])
     project.loop("--manifest", project.manifest(red, wave_id="red"))

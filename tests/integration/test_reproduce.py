@@ -156,6 +156,11 @@ def test_what_was_never_shipped_is_no_commit(shipped: Project, words: tuple[str,
     assert "no commit here" in done.err
 
 
+def test_a_wave_that_is_none_is_told_with_those_that_are(shipped: Project) -> None:
+    done = reproduce(shipped, "nothing", "--state-dir", shipped.state, code=2)
+    assert "begin with 'nothing'; the newest: w1" in done.err
+
+
 def test_nothing_stays_behind_and_nothing_is_changed(
     shipped: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,7 +119,8 @@ def test_a_running_wave_names_host_process_and_the_phase_of_each_item(top: Path)
     me = identity(os.getpid())
     assert me is not None
     with StateAPI(top / "state" / "tracker_events.db") as api:
-        begin(api, "w2", ["b", "e"])
+        long = "totals-count-the-quantity-of-each-line"
+        begin(api, "w2", ["b", "e", long])
         api.append("wave:w2", "attempt_started", {"slug": "b", "number": 1, "phase": "build"})
     record = {"wave_id": "w2", "folders": [], "host": socket.gethostname(), "pid": me.pid}
     record |= {key: getattr(me, key) for key in ("started", "boot", "numbered_by")}
@@ -128,7 +129,10 @@ def test_a_running_wave_names_host_process_and_the_phase_of_each_item(top: Path)
     (folder / "run.json").write_text(json.dumps(record))
     (wave,) = document(top)["running"]
     assert (wave["wave_id"], wave["host"], wave["pid"]) == ("w2", socket.gethostname(), me.pid)
-    assert {one["slug"]: one["phase"] for one in wave["items"]} == {"b": "build", "e": "waiting"}
+    phases = {one["slug"]: one["phase"] for one in wave["items"]}
+    assert phases == {"b": "build", "e": "waiting", long: "waiting"}
+    rows = looked(top).out.splitlines()[2:5]
+    assert {row.find("build" if " build" in row else "waiting") for row in rows} == {len(long) + 4}
     assert [one["id"] for one in document(top)["items"]["running"]] == ["T-2", "T-5"]
     assert f"running: wave w2 on {socket.gethostname()} (process {me.pid})" in looked(top).out
     (folder / "run.json").write_text(json.dumps({**record, "pid": 2**22 + 1}))

@@ -105,7 +105,7 @@ def test_the_demo_runs_installed_beside_the_tools_of_others(site: Path, tmp_path
     done = python(site, tmp_path, *console("run", "--execute", "--demo", "demo"))
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["items_shipped"]) == 6
-    assert "then tidegate run --execute --repo " in done.stderr.splitlines()[-1]
+    assert "next, your own work: tidegate init, in" in done.stderr.splitlines()[-1]
 
 
 def test_python_m_is_the_console_command(site: Path, tmp_path: Path) -> None:

@@ -100,6 +100,12 @@ def test_an_output_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     assert "hidden words" not in page(overview(made), folder, {})
 
 
+def test_tests_before_and_after_have_a_real_arrow() -> None:
+    text = page(overview(reported.report(1)), None, {})
+    assert " red \u2192 " in text
+    assert "-&gt;" not in text
+
+
 @pytest.mark.parametrize("text", ["x = 1\n", "'<&>\"\n", "\x1b" * 80 + "\n", "\u00e9\u4e2d\n"])
 def test_a_page_of_many_items_is_below_its_limit(text: str, tmp_path: Path) -> None:
     made = reported.report(MANY)

@@ -5,6 +5,7 @@ A missing ledger is empty. A ledger with an invalid line is refused.
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
@@ -245,7 +246,9 @@ def as_text(sums: dict[str, Any]) -> str:
 
     lines = [f"Total: {described(sums['totals'])}, {sums['unmetered']} unmetered"]
     lines += ["", "Wave and phase:"]
-    lines += [f"  {name}: {described(one)}" for name, one in sums["by_wave_phase"].items()]
+    for pair, one in sums["by_wave_phase"].items():
+        words = ("-" if part is None else str(part) for part in literal_eval(pair))
+        lines.append(f"  {' '.join(words)}: {described(one)}")
     for kind in reversed(KINDS):
         lines += ["", f"{kind.capitalize()}:"]
         lines += [f"  {name}: {described(one)}" for name, one in sums[f"by_{kind}"].items()]

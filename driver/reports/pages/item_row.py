@@ -70,7 +70,7 @@ def _cells(item: Item) -> str:
     size = item.diff
     change = f"+{size.added} -{size.removed}" if size else words.NONE
     numbers = {
-        "tests": words.before_after(item.tests),
+        "tests": words.before_after(item.tests).replace("->", "\u2192"),
         "change": change,
         "repairs": str(item.repairs or words.NONE),
         "time": words.duration(item.duration_s),
