@@ -1,8 +1,9 @@
-"""The look of all pages: one style sheet, light and dark, for a desk and a phone. No network."""
+"""The look of all pages: one palette, light and dark, which the live page has too, and one style
+sheet for a desk and a phone. No network."""
 
 from __future__ import annotations
 
-STYLE = """
+PALETTE = """\
 :root{color-scheme:light dark;--bg:#f7f8f9;--card:#fff;--text:#1c2128;--dim:#57606a;--line:#d9dee3;
 --link:#0957b0;--good:#186a33;--good-bg:#e2f3e6;--bad:#a3261b;--bad-bg:#fbe6e3;--warn:#7a4d00;
 --warn-bg:#fbf0d9;--code:#f1f3f5;--agent:#4a76c4;--repair:#d08327;--test:#3a9069;--review:#8660c2;
@@ -11,6 +12,8 @@ STYLE = """
 --line:#2c343d;--link:#79b6ff;--good:#6fd08a;--good-bg:#15311f;--bad:#ff9b8f;--bad-bg:#3b1c1a;
 --warn:#e6bb62;--warn-bg:#33280f;--code:#1f262e;--agent:#6f9be6;--repair:#dd9a48;--test:#57b288;
 --review:#a886df;--publish:#8a96a3;--other:#66717d}}
+"""
+_RULES = """\
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;overflow-wrap:anywhere;background:var(--bg);color:var(--text);
@@ -102,3 +105,4 @@ ul.open li{grid-template-columns:1fr}svg.plot text{font-size:22px}
 .time{grid-template-columns:7.5rem 1fr}}
 @media print{body{background:#fff}.items details>.body{break-inside:avoid}}
 """
+STYLE = f"\n{PALETTE}{_RULES}"
