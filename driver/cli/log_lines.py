@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from driver.filesystem.safe_file_access import NotPlainError, open_plain
 from driver.terminal.amounts import tokens, usd
 from driver.terminal.safe_text import counted, describe_verdict, log_line
 from state_store.database import events as names
@@ -112,17 +113,14 @@ class FileTail:
         yield from map(log_line, lines)
 
     def _read(self) -> bytes:
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        except OSError:
-            return b""
-        with open(descriptor, "rb") as stream:  # noqa: PTH123 - opened above, without links
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                return b""
+        data = b""
+        with (
+            suppress(OSError, NotPlainError),
+            open_plain(self._path.parent, self._path.name) as file,
+        ):
             if self._at < 0:
-                self._at = max(0, found.st_size - _MOST_BYTES)
-            stream.seek(self._at)
-            data = stream.read()
+                self._at = max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES)
+            file.seek(self._at)
+            data = file.read()
         self._at += len(data)
         return data

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass
@@ -73,18 +74,36 @@ def read_plain(root: Path, path: str, limit: int) -> bytes | None:
     Raises NotPlainError unless it is a regular file of at most `limit` bytes, OSError if it cannot
     be read.
     """
+    with suppress(FileNotFoundError), open_plain(root, path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise TooLargeError(path, size, limit)
+        return file.read(limit + 1)
+    return None
+
+
+def read_plain_end(root: Path, path: str, most: int) -> tuple[bytes, int]:
+    """The last `most` bytes of a regular file, and the number of bytes before them. Nothing of a
+    link, a pipe or a file that cannot be read."""
+    with suppress(OSError, NotPlainError), open_plain(root, path) as file:
+        before = max(os.fstat(file.fileno()).st_size - most, 0)
+        file.seek(before)
+        return file.read(most), before
+    return b"", 0
+
+
+@contextmanager
+def open_plain(root: Path, path: str) -> Iterator[BinaryIO]:
+    """A regular file below `root`, open for reading. Raises NotPlainError for anything else, and
+    never waits for the writer of a pipe."""
     *parents, name = path.split("/")
-    with suppress(FileNotFoundError), _folder(root, parents) as folder:
-        found = folder.stat(name)
-        if found is None:
-            return None
+    with _folder(root, parents) as folder:
+        if (found := folder.stat(name)) is None:
+            raise FileNotFoundError(path)
         _require_regular(found, path)
-        if found.st_size > limit:
-            raise TooLargeError(path, found.st_size, limit)
         with os.fdopen(folder.open(name, os.O_RDONLY | _FILE | _PATIENCE), "rb") as file:
             _require_regular(os.fstat(file.fileno()), path)
-            return file.read(limit + 1)
-    return None
+            yield file
 
 
 def list_plain(root: Path, folder: str) -> tuple[str, ...]:

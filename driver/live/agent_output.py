@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from driver.filesystem.safe_file_access import read_plain_end
 from driver.terminal.safe_text import safe_line
 from state_store.documents.journal import safe_slug
 from state_store.views.item_progress import TEST, ItemProgress
@@ -62,7 +63,8 @@ class OutputWatch:
         known = self._known.get(item.slug)
         if known is not None and known[:3] == now:
             return known[3]
-        sign = Sign(stat.st_mtime, last_line(tail_of(newest)) if stat.st_size else "")
+        tail, _ = read_plain_end(newest.parent, newest.name, _TAIL_BYTES)
+        sign = Sign(stat.st_mtime, last_line(tail) if tail else "")
         self._known[item.slug] = (*now, sign)
         return sign
 
@@ -79,17 +81,6 @@ def output_files(run_dir: Path, item: ItemProgress) -> Iterator[Path]:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if entry.name.endswith((".out", ".err"))]
         yield from (folder / name for name in names)
-
-
-def tail_of(path: Path, most: int = _TAIL_BYTES) -> bytes:
-    """The last bytes of a file; empty if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - most))
-            return file.read(most)
-    except OSError:
-        return b""
 
 
 def last_line(tail: bytes) -> str:

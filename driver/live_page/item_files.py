@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from driver.filesystem.safe_file_access import read_plain_end
 from driver.live_page.feed import Feed
 from driver.reports.diffs import diffs
 from driver.terminal.safe_text import safe_text
@@ -20,7 +20,6 @@ _MOST_BYTES = 65_536
 _MOST_FILES = 200
 _ENDS = (".out", ".err")
 _SIDE_RUNS = ("canary", "baseline")
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def output(feed: Feed, item: ItemProgress, wanted: str) -> dict[str, Any]:
@@ -29,9 +28,9 @@ def output(feed: Feed, item: ItemProgress, wanted: str) -> dict[str, Any]:
     folder = feed.run_dir / safe_slug(item.slug)
     found = _files(folder)
     name = wanted if wanted in found else next(iter(found), "")
-    text, cut = _end_of(folder, name) if name else (b"", False)
+    text, before = read_plain_end(folder, name, _MOST_BYTES) if name else (b"", 0)
     shown = safe_text(text.decode("utf-8", "replace"))
-    return {"names": list(found), "name": name, "text": shown, "cut": cut}
+    return {"names": list(found), "name": name, "text": shown, "cut": before > 0}
 
 
 def change(feed: Feed, item: ItemProgress, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -70,20 +69,3 @@ def _outputs(entries: Iterable[os.DirEntry[str]], prefix: str) -> dict[str, floa
             seen = entry.stat(follow_symlinks=False)
             found |= {f"{prefix}{entry.name}": seen.st_mtime} if seen.st_size else {}
     return found
-
-
-def _end_of(folder: Path, name: str) -> tuple[bytes, bool]:
-    """The last bytes of a regular file below the folder, and True if there are more. No link is
-    followed, also none that was made since the listing."""
-    inner, _, file_name = name.rpartition("/")
-    with ExitStack() as opened, suppress(OSError):
-        at = os.open(folder / inner, os.O_RDONLY | os.O_DIRECTORY | _NO_LINK)
-        opened.callback(os.close, at)
-        file = opened.enter_context(
-            os.fdopen(os.open(file_name, os.O_RDONLY | _NO_LINK, dir_fd=at), "rb")
-        )
-        seen = os.fstat(file.fileno())
-        if stat.S_ISREG(seen.st_mode):
-            file.seek(max(0, seen.st_size - _MOST_BYTES))
-            return file.read(_MOST_BYTES), seen.st_size > _MOST_BYTES
-    return b"", False

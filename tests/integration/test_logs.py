@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,9 @@ def test_a_tail_follows_no_link_and_waits_for_the_end_of_a_line(tmp_path: Path) 
     (tmp_path / "b.out").symlink_to(path)
     assert list(FileTail(tmp_path / "b.out", None).more()) == []
     assert list(FileTail(tmp_path / "gone.out", None).more()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe with a name")
+def test_a_pipe_in_place_of_an_output_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.out")
+    assert list(FileTail(tmp_path / "a.out", None).more()) == []

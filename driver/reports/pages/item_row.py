@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from driver.filesystem.safe_file_access import read_plain_end
 from driver.reports import words
 from driver.reports.diffs import Diff
 from driver.reports.item_times import receipts
@@ -225,16 +224,7 @@ def _outputs(item: Item, source: Source) -> Iterator[str]:
 
 
 def _end_of(path: Path, room: int) -> str:
-    """The last part of a file that a test wrote. Never a link, and never a pipe."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        descriptor = os.open(path, flags)
-    except OSError:
-        return ""
-    with os.fdopen(descriptor, "rb") as stream:
-        seen = os.fstat(descriptor)
-        if not stat.S_ISREG(seen.st_mode):
-            return ""
-        stream.seek(max(seen.st_size - room, 0))
-        text = stream.read(room).decode("utf-8", "replace").strip("\n")
-    return f"[... {seen.st_size - room} bytes before]\n{text}" if seen.st_size > room else text
+    """The last part of a file that a test wrote, after a line that counts the missing bytes."""
+    end, before = read_plain_end(path.parent, path.name, room)
+    text = end.decode("utf-8", "replace").strip("\n")
+    return f"[... {before} bytes before]\n{text}" if before else text
