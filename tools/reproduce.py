@@ -136,7 +136,7 @@ def _lines(done: Reproduction) -> tuple[str, ...]:
 def _items(args: argparse.Namespace, place: Surroundings) -> tuple[str, list[str]]:
     """The wave, and the items that were named or that it shipped, as the state folder knows."""
     from state_store.documents.errors import InputError
-    from state_store.views.glance import Glance
+    from state_store.views.store_summary import StoreSummary
     from state_store.write_api import STATE_DB_FILENAME
 
     if args.item is not None and args.wave != NEWEST:
@@ -146,8 +146,8 @@ def _items(args: argparse.Namespace, place: Surroundings) -> tuple[str, list[str
         raise InputError(
             f"there is no database {database}; name ITEM, or its folder with --state-dir"
         )
-    with Glance(str(database)) as glance:
-        known = glance.newest_waves(1000)
+    with StoreSummary(str(database)) as summary:
+        known = summary.newest_waves(1000)
         begun = [wave for wave in known if args.wave == NEWEST or wave.startswith(args.wave)]
         if not begun or (args.wave != NEWEST and len(begun) > 1 and args.wave not in begun):
             newest = ", ".join((begun or known)[:_SHOWN]) or "none"
@@ -156,8 +156,8 @@ def _items(args: argparse.Namespace, place: Surroundings) -> tuple[str, list[str
             )
         wave = args.wave if args.wave in begun else begun[0]
         if args.wave == NEWEST:  # that shipped something
-            wave = next((one for one in begun if glance.wave(one)["shipped"]), wave)
-        items = [args.item] if args.item is not None else list(glance.wave(wave)["shipped"])
+            wave = next((one for one in begun if summary.wave(one)["shipped"]), wave)
+        items = [args.item] if args.item is not None else list(summary.wave(wave)["shipped"])
     if not items:
         raise InputError(f"wave {wave} shipped nothing")
     return wave, items

@@ -141,13 +141,13 @@ def _wave(state_dir: Path, asked: str | None) -> str:
     from state_store.database.events import WAVE_PREFIX
     from state_store.database.store import EventStore
     from state_store.documents.errors import InputError
-    from state_store.views.glance import Glance
+    from state_store.views.store_summary import StoreSummary
     from state_store.write_api import STATE_DB_FILENAME
 
     path = state_dir / STATE_DB_FILENAME
     if asked is None:
-        with Glance(str(path)) as glance:
-            newest = glance.newest_waves(1)
+        with StoreSummary(str(path)) as summary:
+            newest = summary.newest_waves(1)
         if not newest:
             raise InputError(f"there is no wave in {state_dir} yet")
         return newest[0]

@@ -128,11 +128,11 @@ def _items(folder: str) -> tuple[list[dict[str, Any]], str]:
     database = os.path.join(folder, DATABASE)
     if not os.path.isfile(database):
         return [], problem
-    from state_store.views.glance import Error, Glance
+    from state_store.views.store_summary import Error, StoreSummary
 
     try:
-        with Glance(database) as glance:
-            return glance.items(), problem
+        with StoreSummary(database) as summary:
+            return summary.items(), problem
     except (Error, ValueError):
         return [], problem  # `_of_database` tells why
 
@@ -185,12 +185,12 @@ def _of_database(folder: str, most: int, now: float) -> dict[str, Any]:
     empty: dict[str, Any] = {"waves": [], "budget": {}, "problem": ""}
     if not os.path.isfile(path):
         return empty
-    from state_store.views.glance import Error, Glance
+    from state_store.views.store_summary import Error, StoreSummary
 
     try:
-        with Glance(path) as glance:
-            waves = [glance.wave(name) for name in glance.newest_waves(most)]
-            budget = glance.day((iso(now) or "")[:10])
+        with StoreSummary(path) as summary:
+            waves = [summary.wave(name) for name in summary.newest_waves(most)]
+            budget = summary.day((iso(now) or "")[:10])
     except Error as error:
         return {**empty, "problem": f"the database {path} cannot be read: {error}"}
     times = ("started", "finished")

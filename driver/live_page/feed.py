@@ -22,8 +22,8 @@ from driver.terminal.safe_text import safe_line
 from state_store.database.store import EventStore
 from state_store.documents.errors import TidegateError
 from state_store.documents.journal import safe_slug
-from state_store.views.glance import Glance
 from state_store.views.item_progress import ItemProgress
+from state_store.views.store_summary import StoreSummary
 from state_store.views.wave_progress import WaveProgress, later_events, read_progress
 from tools import halt
 
@@ -99,8 +99,8 @@ class Feed:
         self._looked_at = now
         wave_id = self._asked
         if wave_id is None:
-            with Glance(str(self.store.path)) as glance:
-                wave_id = next(iter(glance.newest_waves(1)), None)
+            with StoreSummary(str(self.store.path)) as summary:
+                wave_id = next(iter(summary.newest_waves(1)), None)
         if wave_id is None:
             return
         self._is_alive = wave_id in waves_alive(self.state_dir)

@@ -18,7 +18,7 @@ from driver.execution.process_identity import identity
 from driver.terminal.invocation import typed
 from state_store.api import StateAPI
 from state_store.database.spend import Charge, Purpose
-from state_store.views.glance import Glance
+from state_store.views.store_summary import StoreSummary
 from tests.support.programs import ROOT, Ran, git, run_here
 from tools import halt
 from tools.settings.load import load
@@ -185,8 +185,8 @@ def test_damage_is_a_note_and_no_traceback(top: Path) -> None:
 
 def test_a_look_writes_nothing(top: Path) -> None:
     before = sorted((path.name, path.stat().st_mtime_ns) for path in (top / "state").iterdir())
-    with Glance(str(top / "state" / "tracker_events.db")) as glance:
-        assert glance.newest_waves(1) == ["w1"]
+    with StoreSummary(str(top / "state" / "tracker_events.db")) as summary:
+        assert summary.newest_waves(1) == ["w1"]
     looked(top)
     after = sorted((path.name, path.stat().st_mtime_ns) for path in (top / "state").iterdir())
     assert [one for one in after if one[0][-4:] not in ("-shm", "-wal")] == before

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _BLOCK, _BLOCKS = 5000, 4  # events that are searched for the newest waves, from the end
 _MICRO = 1_000_000
-_TOLD = "('wave_started', 'wave_finished', 'item_settled', 'item_shipped')"
+_SHOWN = "('wave_started', 'wave_finished', 'item_settled', 'item_shipped')"
 
 
-class Glance:
+class StoreSummary:
     """An open database, for reading. Raises sqlite3.Error if it cannot be read."""
 
     def __init__(self, path: str) -> None:
@@ -59,7 +59,7 @@ class Glance:
         found |= {"aborted": False, "abort_reason": None, "items": [], "shipped": []}
         verdicts: dict[str, str] = {}
         asked = "SELECT type, ts, payload FROM events WHERE stream = ? AND type IN "
-        rows = self._rows(f"{asked}{_TOLD} ORDER BY version", (f"wave:{wave_id}",))
+        rows = self._rows(f"{asked}{_SHOWN} ORDER BY version", (f"wave:{wave_id}",))
         for kind, at, text in rows:
             payload = json.loads(text)
             if kind == "wave_started":
