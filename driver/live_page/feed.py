@@ -10,7 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,9 @@ from driver.live.agent_output import NO_SIGN, OutputWatch, Sign
 from driver.live.board import board, row
 from driver.run_state.run_registry import waves_alive
 from driver.terminal.safe_text import safe_line
+from state_store.database.errors import StoreBusyError
 from state_store.database.store import EventStore
-from state_store.documents.errors import TidegateError
+from state_store.documents.errors import InputError
 from state_store.documents.journal import safe_slug
 from state_store.views.item_progress import ItemProgress
 from state_store.views.store_summary import StoreSummary
@@ -29,6 +29,7 @@ from tools import halt
 
 MOST_LINES = 200
 _WAVES_EVERY_S = 3.0
+_MOST_OF_A_FAULT = 300
 Json = dict[str, Any]
 
 
@@ -53,15 +54,25 @@ class Feed:
         self._output = OutputWatch(state_dir)
         self._looked_at = float("-inf")
         self._is_alive = True
+        self._fault = ""
+        self._file = _identity(store.path)
 
     def look(self) -> None:
-        """Take in what is new. A store that is busy has nothing new."""
-        with suppress(TidegateError, OSError):
+        """Take in what is new. A store that is busy has nothing new; any other fault is a note on
+        the page, and the next look tries again."""
+        try:
+            if _identity(self.store.path) != self._file:
+                raise InputError("the database was replaced; start serve again")
             self._choose()
-            if self.progress is None:
-                return
-            for event in later_events(self.store, self.progress):
-                self.progress.apply(event)
+            if self.progress is not None:
+                for event in later_events(self.store, self.progress):
+                    self.progress.apply(event)
+            self._fault = ""
+        except StoreBusyError:
+            pass
+        except Exception as error:  # noqa: BLE001 - a page that stands still would tell lies
+            self._fault = safe_line(f"this page stands still: {error}")[:_MOST_OF_A_FAULT]
+        if self.progress is not None:
             self._publish(self.progress)
 
     def wait(self, version: int, timeout_s: float) -> bool:
@@ -122,6 +133,7 @@ class Feed:
         info = halt.get_halt_info(self.state_dir)
         halted = safe_line(str(info["reason"])) if info else ""
         wave = _wave(progress, now, is_alive=self._is_alive, halted=halted)
+        wave["notes"] += [self._fault] if self._fault else []
         if not found and wave == self._wave[1]:
             return
         with self._changed:
@@ -134,6 +146,12 @@ class Feed:
                 self._wave = (version, wave)
             self._version = version
             self._changed.notify_all()
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """The file with this name now; a reader of another one would see nothing new."""
+    seen = path.stat()
+    return seen.st_dev, seen.st_ino
 
 
 def _item(item: ItemProgress, index: int, sign: Sign, now: float) -> Json:
@@ -155,7 +173,7 @@ def _item(item: ItemProgress, index: int, sign: Sign, now: float) -> Json:
         "last": shown.last,
         "reason": safe_line(item.reason or ""),
         "commit": item.commit,
-        "branch": safe_line(item.branch or ""),
+        "branch": safe_line(str(item.branch or "")),
     }
 
 

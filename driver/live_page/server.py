@@ -1,6 +1,7 @@
 """The HTTP server of the live page, on loopback only.
 
-Each connection has a thread, a time limit and bounded headers; there are only so many connections.
+Each connection has a thread, a time limit for its whole request, and bounded headers; there are
+only so many connections.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,12 +22,13 @@ from urllib.parse import parse_qs, urlsplit
 from driver.live_page import guard, item_files
 from driver.live_page.feed import Feed
 from driver.live_page.page import page
+from driver.terminal.safe_text import safe_line
 from state_store.documents.errors import TidegateError
 from tools import halt
 
 MOST_CONNECTIONS, MOST_STREAMS = 48, 12
 MOST_HEADER_BYTES = 16_384
-PATIENCE_S = 10.0  # of one read or write
+PATIENCE_S = 10.0  # for the whole request, and for each write
 _PING_S = 15.0
 _HTML, _JSON = "text/html; charset=utf-8", "application/json"
 REASON = "stopped on the live page"
@@ -75,6 +78,23 @@ class LivePageServer(ThreadingHTTPServer):
         """Clients that go away or are slow are no news."""
 
 
+class _Hurried(io.RawIOBase):
+    """The bytes of a connection for a limited time, however slowly they come."""
+
+    def __init__(self, connection: socket.socket, limit_s: float) -> None:
+        self._connection, self._until = connection, time.monotonic() + limit_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 class _Bounded(io.RawIOBase):
     """The first bytes of a connection; beyond the limit it seems to have ended."""
 
@@ -105,14 +125,20 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.connection.settimeout(self.server.patience_s)
-        self.rfile = _Bounded(self.rfile, MOST_HEADER_BYTES)
+        self.rfile.close()
+        hurried = io.BufferedReader(_Hurried(self.connection, self.server.patience_s))
+        self.rfile = _Bounded(hurried, MOST_HEADER_BYTES)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
 
     def do_GET(self) -> None:
         """Answer a reader."""
         if self._is_refused(changes=False):
             return
-        parts = urlsplit(self.path)
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:  # half an address
+            self._tell(HTTPStatus.NOT_FOUND, "there is no such page")
+            return
         words = [word for word in parts.path.split("/") if word]
         if not words:
             nonce = secrets.token_urlsafe(16)
@@ -140,13 +166,17 @@ class _Handler(BaseHTTPRequestHandler):
                 self._tell(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
 
     def _is_refused(self, *, changes: bool) -> bool:
-        headers = dict(self.headers.items()) if self.rfile.is_whole else {}
+        is_clear = self.rfile.is_whole and not guard.is_ambiguous(self.headers.keys())
+        headers = dict(self.headers.items()) if is_clear else {}
         why = guard.refusal(headers, self.server.server_port, changes=changes)
         length = self.headers.get("Content-Length", "0")
-        if not why and not (length.isdigit() and int(length[:9]) <= guard.MOST_BODY_BYTES):
+        if not why and not (
+            length.isascii() and length.isdigit() and int(length[:9]) <= guard.MOST_BODY_BYTES
+        ):
             why = "the request is too long"
         elif not why:
             self.rfile.read(int(length))
+        self.connection.settimeout(self.server.patience_s)
         if why:
             self._tell(HTTPStatus.FORBIDDEN, why)
         return bool(why)
@@ -201,6 +231,11 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in guard.security_headers(nonce or "none").items():
             self.send_header(name, value)
         self.end_headers()
+
+    def send_error(self, code: int, message: str | None = None, *_: Any) -> None:
+        """Tells the fault of a request that is no HTTP, or of a method that there is not."""
+        self.connection.settimeout(self.server.patience_s)
+        self._tell(HTTPStatus(code), safe_line(message or HTTPStatus(code).phrase)[:200])
 
     def log_message(self, *_: Any) -> None:
         """Prints nothing."""

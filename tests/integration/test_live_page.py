@@ -232,6 +232,72 @@ def test_clients_that_say_nothing_do_not_keep_others_out_for_long(done: Scene) -
         assert ask(server, "/")[0] == 200
 
 
+def test_a_client_that_drips_is_dropped_after_the_time_of_a_request(done: Scene) -> None:
+    with (
+        served(done.state, done.environ, patience_s=0.5) as server,
+        socket.create_connection(("127.0.0.1", server.server_port)) as one,
+    ):
+        one.settimeout(0.05)
+        for _ in range(200):
+            try:
+                one.sendall(b"G")
+                assert one.recv(1) == b""
+                return
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                return
+    raise AssertionError("the client was still served")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "more", "status"),
+    [
+        ("GET / HTTP/1.1", "host: {own}", 200),
+        ("GET / HTTP/1.1", "Host: {own}\r\nHost: {own}", 403),
+        ("GET / HTTP/1.1", "Host: {own}\r\norigin: https://example.org", 403),
+        ("GET / HTTP/1.1", "Host: {own}\r\nOrigin: http://{own}\r\nORIGIN: null", 403),
+        ("GET http://[/ HTTP/1.1", "Host: {own}", 404),
+        ("POST /stop HTTP/1.1", "Host: {own}\r\nOrigin: http://{own}\r\nContent-Length: \xb2", 403),
+        ("HEAD / HTTP/1.1", "Host: {own}", 501),
+        ("<b>x</b> / HTTP/1.1", "Host: {own}", 501),
+        pytest.param("GET / HTTP/1.1", "\r\n".join(["X: y"] * 200), 431, id="many"),
+    ],
+)
+def test_each_answer_has_the_headers_that_protect_it(
+    done: Scene, request_line: str, more: str, status: int
+) -> None:
+    with served(done.state, done.environ) as server:
+        own = f"127.0.0.1:{server.server_port}"
+        with socket.create_connection(("127.0.0.1", server.server_port)) as one:
+            one.settimeout(PATIENCE_S)
+            asked = f"{request_line}\r\n{more.format(own=own)}\r\n\r\n"
+            one.sendall(asked.encode("latin-1"))
+            head = one.makefile("rb").read().partition(b"\r\n\r\n")[0].decode("latin-1")
+    assert head.split()[1] == str(status)
+    assert "\r\nContent-Security-Policy: default-src 'none'" in head
+    assert "\r\nX-Content-Type-Options: nosniff" in head
+
+
+@pytest.mark.parametrize("fault", ["removed", "replaced", "damaged"])
+def test_a_page_whose_store_is_gone_says_so(own: Scene, fault: str) -> None:
+    database = own.state / "tracker_events.db"
+    with EventStore(database) as store:
+        feed = Feed(store, own.state)
+        feed.look()
+        assert feed.since(-1)[1]["wave"]["notes"] == ["ended: shipped 1 of 2"]
+        if fault == "removed":
+            database.unlink()
+        elif fault == "replaced":
+            database.rename(own.folder / "old.db")
+            EventStore(database).close()
+        else:
+            database.write_bytes(b"no database" * 1000)
+        feed.look()
+        notes = feed.since(-1)[1]["wave"]["notes"]
+    assert notes[1].startswith("this page stands still: ")
+
+
 def test_a_stream_that_nobody_reads_keeps_no_memory(own: Scene) -> None:
     """What a slow client has missed is not kept for it; the next read gives the newest state."""
     with StateAPI(own.state / "tracker_events.db") as api:

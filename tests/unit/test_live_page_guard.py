@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from driver.live_page.guard import is_token, refusal, security_headers
+from driver.live_page.guard import is_ambiguous, is_token, refusal, security_headers
 from driver.live_page.page import page
 
 PORT = 8765
@@ -42,6 +42,7 @@ def test_the_own_page_is_answered(headers: dict[str, str], changes: bool) -> Non
         ({"Host": f"0.0.0.0:{PORT}"}, False),
         (HOST, True),
         ({**HOST, "Origin": "null"}, False),
+        ({**HOST, "origin": "null"}, False),
         ({**HOST, "Origin": "https://example.org"}, False),
         ({**HOST, "Origin": f"https://127.0.0.1:{PORT}"}, False),
         ({**HOST, "Origin": f"http://localhost:{PORT}"}, True),
@@ -52,6 +53,18 @@ def test_the_own_page_is_answered(headers: dict[str, str], changes: bool) -> Non
 )
 def test_names_and_pages_of_others_get_nothing(headers: dict[str, str], changes: bool) -> None:
     assert refusal(headers, PORT, changes=changes) != ""
+
+
+def test_a_browser_leaves_out_the_usual_port() -> None:
+    own = {"Host": "localhost", "Origin": "http://localhost"}
+    assert refusal(own, 80, changes=True) == ""
+    assert refusal(own, PORT, changes=True) != ""
+
+
+def test_a_header_that_decides_is_there_once() -> None:
+    assert not is_ambiguous(["Host", "Origin", "Cookie", "Cookie"])
+    for name in ("host", "ORIGIN", "Content-length", "Sec-Fetch-Site"):
+        assert is_ambiguous(["Host", "Origin", "Content-Length", "Sec-Fetch-Site", name])
 
 
 def test_only_the_token_is_the_token() -> None:
