@@ -132,7 +132,7 @@ def splices(
     change_of: Callable[[Item], Change | None],
     spans: Iterable[tuple[Any, int, int]] | None = None,
 ) -> Iterator[Splice]:
-    """What `rewritten` replaces, in order."""
+    """The replacements of `rewritten`, in the order of the text."""
     for item, start, end in item_spans(text, "items") if spans is None else spans:
         if not (isinstance(item, dict) and (change := change_of(item))):
             continue
