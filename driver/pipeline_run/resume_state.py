@@ -101,19 +101,22 @@ def recall(wave: Wave) -> dict[str, ResumeState]:
     facts = journal_facts(wave.state_dir)
     for path in facts.unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
-    rows = {(row.tip, one.commit): row for row in wave.recorder.publications() for one in row.items}
+    entries = {item.slug: _entry_about(facts, item.key) for item in wave.items}
+    commits = {text_or_none((entry or {}).get("commit")) for entry in entries.values()}
+    known = wave.recorder.publications(commits={commit for commit in commits if commit})
+    rows = {(row.tip, one.commit): row for row in known for one in row.items}
     pending: dict[tuple[str, str], Reconciliation] = {}
     states = {}
     for item in wave.items:
-        entry = _entry_about(facts, item.key)
+        entry = entries[item.slug]
         notes = str(item.spec.extra.get("notes") or "")
         state = resume_state(entry, item.key, wave.state_dir, notes, from_phase=from_phase)
         if not position.keeps_reviews(item.pipeline, wave.options.from_phase):
             state = replace(state, reviews=())
         row = rows.get((str(entry.get("tip")), state.commit)) if entry and state.commit else None
         if row is not None and not row.is_dropped(item.slug) and wave.shipping.is_wanted:
-            known, advance = wave.knows, wave.recorder.advance
-            fresh = Reconciliation(row, known, advance, onto_target=wave.shipping.onto_target)
+            knows, advance = wave.knows, wave.recorder.advance
+            fresh = Reconciliation(row, knows, advance, onto_target=wave.shipping.onto_target)
             key = (item.planned.home.key, row.tip)
             state = replace(state, pending=pending.setdefault(key, fresh))
         states[item.slug] = state

@@ -197,10 +197,11 @@ def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[PushedBatch]:
 
 def _found(wave: Wave, context: CloneContext, own: Pairs) -> Iterator[PushedBatch]:
     """The batches that an earlier run published, found on their branches and not merged yet."""
-    if not any(outcome.shipped_as for _, outcome in own):
+    asked = {outcome.shipped_as for _, outcome in own if outcome.shipped_as}
+    if not asked:
         return
     facts = journal_facts(wave.state_dir)
-    for row in wave.recorder.publications():
+    for row in wave.recorder.publications(commits=asked):
         items = {item.key: commit for item, it in own if row.has(commit := it.shipped_as or "")}
         if items and not context.branches.is_in_head(row.tip):
             commits = {key.slug: commit for key, commit in items.items()}

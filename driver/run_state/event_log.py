@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from driver.domain.item_key import ItemKey
@@ -75,9 +75,11 @@ class EventLog:
                 entries.append((events.AGENT_TRACES, trace.kind, {**agent, **trace.facts}))
         self.leases.append([key.resource for key in steps], entries, "wave", on_commit, change)
 
-    def publications(self, *, only_open: bool = False) -> tuple[Publication, ...]:
-        """All publications of the store, or those with open items, the oldest first."""
-        return self._api.store.publications(only_open=only_open)
+    def publications(
+        self, *, only_open: bool = False, commits: Collection[str] | None = None
+    ) -> tuple[Publication, ...]:
+        """`EventStore.publications`."""
+        return self._api.store.publications(only_open=only_open, commits=commits)
 
     def change(self, keys: Sequence[ItemKey], change: Change) -> None:
         """Change rows that are no events while the items' leases hold. Raises as `record`."""

@@ -90,7 +90,7 @@ def _records(state_dir: Path) -> list[Path]:
     runs = str(state_dir / "runs")
     with suppress(OSError):
         names = os.listdir(runs)  # noqa: PTH208
-        there = (os.path.join(runs, name, RECORD) for name in sorted(names))  # noqa: PTH118
+        there = (f"{runs}{os.sep}{name}{os.sep}{RECORD}" for name in sorted(names))
         return [Path(path) for path in there if os.path.lexists(path)]
     return []
 

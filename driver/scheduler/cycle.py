@@ -233,9 +233,10 @@ def _shipments(
     """The tracker's records of shipments by slug, without the branches that earlier waves published
     if the store, which knows them, cannot be read."""
     known: tuple[Publication, ...] = ()
+    commits = {str(record.get("commit")) for record in results.built.values()}
     if results.shipped:
         with suppress(TidegateError):
-            known = known_publications(cycle.state_dir)
+            known = known_publications(cycle.state_dir, commits=commits)
     slugs = {item["slug"]: place_of(item, cycle.repo) for item in manifest["items"]}
     return {slug: results.shipment(slug, location, known) for slug, location in slugs.items()}
 

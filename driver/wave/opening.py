@@ -211,7 +211,8 @@ def _open_store(request: WaveRequest, state_dir: Path, cleanup: contextlib.ExitS
     """The store of the wave. Raises CannotRunError if it lacks a state that an anchor names."""
     api = cleanup.enter_context(StateAPI(state_dir / STATE_DB_FILENAME))
     if request.state_dir is not None:
-        check_kept(api.store, request.state_dir)
+        if request.options.leases is None:  # else the caller has the store open, and has checked it
+            check_kept(api.store, request.state_dir)
         import_publications(api.store, request.state_dir)
     return api
 

@@ -49,16 +49,14 @@ def examine(connection: sqlite3.Connection, folds: Mapping[str, Fold]) -> Iterat
 
 def heads(connection: sqlite3.Connection) -> dict[str, Head]:
     """The last version and link of each stream. The cost is per stream, not per event."""
-    found: dict[str, Head] = {}
-    stream = ""
-    while row := connection.execute(
-        "SELECT MIN(stream) FROM events WHERE stream > ?", (stream,)
-    ).fetchone():
-        stream = row[0]
-        if stream is None:
-            break
-        found[stream] = head(connection, stream)
-    return found
+    rows = connection.execute(
+        "WITH RECURSIVE streams(name) AS (SELECT MIN(stream) FROM events WHERE stream > '' "
+        "UNION ALL SELECT (SELECT MIN(stream) FROM events WHERE stream > name) FROM streams "
+        "WHERE name IS NOT NULL) "
+        "SELECT stream, version, hash FROM streams CROSS JOIN events "
+        "ON stream = name AND version = (SELECT MAX(version) FROM events WHERE stream = name)"
+    )
+    return {stream: (version, link.hex()) for stream, version, link in rows}
 
 
 def head(connection: sqlite3.Connection, stream: str) -> Head:

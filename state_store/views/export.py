@@ -36,6 +36,7 @@ _KEPT = "view:buildlog"  # the snapshot that has the sections
 _FORMAT = 1  # to be raised with every change of the text of a section or of an item's line
 _KEPT_STATUS = "view:status"  # its version is the id of the last event
 _FEW_EVENTS = 200  # which are read in no time
+_FEW_WAVES = 10
 _FEW_ITEMS = 1_000  # which are rendered in no time
 
 _STATUS_ORDER = (CLAIMED, IN_PROGRESS, TODO, "failed", BLOCKED, DONE, ARCHIVED)
@@ -67,7 +68,7 @@ def buildlog(api: StateAPI) -> str:
     # By stream: the link of its last event, and the section at that event.
     _, snapshot, _ = api.store.read_snapshot(_KEPT) or (0, {}, "")
     known = snapshot["sections"] if snapshot.get("format") == _FORMAT else {}
-    kept = {}
+    kept, changed = {}, 0
     for stream, (_, link) in api.store.heads().items():
         if not stream.startswith(WAVE_PREFIX):
             continue
@@ -76,7 +77,8 @@ def buildlog(api: StateAPI) -> str:
             view = api.project(stream)
             wave_id = view["wave_id"] or stream.removeprefix(WAVE_PREFIX)
             kept[stream] = [link, *_dated({**view, "wave_id": wave_id})]
-    if kept != known:
+            changed += 1
+    if changed > min(_FEW_WAVES, len(kept) // 100):  # to save thousands takes longer than a few
         api.store.save_snapshot(_KEPT, len(kept), {"format": _FORMAT, "sections": kept})
     return _buildlog(section for _, *section in kept.values())
 

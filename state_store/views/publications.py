@@ -38,23 +38,29 @@ class _Journal:
     lists: Mapping[Path, list[dict[str, Any]]]
 
     @classmethod
-    def read(cls, state_dir: Path) -> _Journal:
+    def read(cls, state_dir: Path, *, only_replaced: bool = False) -> _Journal:
         """Raises CannotRunError for a journal that cannot be listed."""
-        found = journal_facts(state_dir)
+        found = journal_facts(state_dir, only_replaced=only_replaced)
         return cls(tuple(found.latest.values()), found.lists)
 
 
-def known_publications(state_dir: Path, *, only_open: bool = False) -> tuple[Publication, ...]:
-    """All publications, or those with open items, the oldest first. Changes nothing and makes no
-    database. Raises CannotRunError for a journal that cannot be listed."""
+def known_publications(
+    state_dir: Path, *, only_open: bool = False, commits: Collection[str] | None = None
+) -> tuple[Publication, ...]:
+    """All publications, or those with open items or with one of `commits`, the oldest first.
+    Changes nothing and makes no database. Raises CannotRunError for a journal that cannot be
+    listed."""
     database, is_lost = state_dir / STATE_DB_FILENAME, True
     rows: tuple[Publication, ...] = ()
     tips: frozenset[str] = frozenset()
     with suppress(TidegateError):  # what is to be written later says that the store is damaged
         if database.exists():
-            (rows, tips), is_lost = publications_in(database, only_open=only_open), False
-    lacking = _lacking(_Journal.read(state_dir), tips, is_lost=is_lost)
-    return (*rows, *(one for one in lacking if one.open_slugs or not only_open))
+            rows, tips = publications_in(database, only_open=only_open, commits=commits)
+            is_lost = False
+    journal_now = _Journal.read(state_dir, only_replaced=not is_lost)
+    lacking = _lacking(journal_now, tips, is_lost=is_lost)
+    asked = (one for one in lacking if one.open_slugs or not only_open)
+    return (*rows, *(one for one in asked if commits is None or one.has_one_of(commits)))
 
 
 def publications_in_journal(state_dir: Path) -> tuple[Publication, ...]:
@@ -88,8 +94,10 @@ def _lacking(
     listed = [one for entries in journal_now.lists.values() for one in entries]
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for entry in journal_now.latest:
-        texts = [entry.get(key) for key in ("tip", "commit", "branch", "waveId")]
-        if not all(isinstance(text, str) and text for text in texts) or entry["tip"] in known:
+        if not isinstance(tip := entry.get("tip"), str) or tip in known:
+            continue  # of thousands of past waves most
+        texts = [tip, *(entry.get(key) for key in ("commit", "branch", "waveId"))]
+        if not all(isinstance(text, str) and text for text in texts):
             continue
         is_announced = entry["phase"] == journal.SHIPPING
         if entry.get("shipped") is True or (is_announced and (is_lost or entry in listed)):

@@ -121,4 +121,8 @@ def test_a_file_edited_in_place_is_read_again_in_the_same_process(tmp_path: Path
     text, before = path.read_text().replace('"w1"', '"w9"'), path.stat()
     path.write_text(text)  # the same file of the same size, and the time set back
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert journal_facts(tmp_path, now_ns=later, only_replaced=True) is first
     assert journal_facts(tmp_path, now_ns=later).latest[None, "s1"]["waveId"] == "w9"
+    write_entry(tmp_path, "s2", "verified", {"waveId": "w8"})
+    found = journal_facts(tmp_path, now_ns=later, only_replaced=True)
+    assert found.latest[None, "s2"]["waveId"] == "w8"
