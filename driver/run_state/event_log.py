@@ -10,7 +10,7 @@ from driver.run_state.leases import LeaseManager
 from driver.run_state.steps import Step
 from state_store.api import StateAPI
 from state_store.database import events
-from state_store.database.publications import PROPOSED, Publication
+from state_store.database.publications import PROPOSED, Publication, PublicationBook
 from state_store.database.store import Change, EventStore, Note
 from state_store.views.anchors import Anchor
 
@@ -78,8 +78,11 @@ class EventLog:
     def publications(
         self, *, only_open: bool = False, commits: Collection[str] | None = None
     ) -> tuple[Publication, ...]:
-        """`EventStore.publications`."""
-        return self._api.store.publications(only_open=only_open, commits=commits)
+        """All publications of the store, or those with open items or with one of `commits`, the
+        oldest first."""
+        return self._api.store.look(
+            lambda db: PublicationBook(db).all(only_open=only_open, commits=commits)
+        )
 
     def change(self, keys: Sequence[ItemKey], change: Change) -> None:
         """Change rows that are no events while the items' leases hold. Raises as `record`."""

@@ -125,10 +125,8 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
         elsewhere = any(record.get("verdict") == Verdict.SHIPPED_ELSEWHERE for record in built)
         return report | (_followed(cycle) if elsewhere else {})
     except _StoppedAt as stop:
-        if cycle.dry_run:
-            return stop.report | {"dry_run": True}
-        if not stop.idle:
-            return stop.report
+        if cycle.dry_run or not stop.idle:
+            return stop.report | ({"dry_run": True} if cycle.dry_run else {})
         # Only now: the tracker of a cycle that has items will change.
         cycle.reader.keep(cycle.tracker, cycle.state_dir)
         if cycle.settings.ship.pr == _NO_REQUESTS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -202,15 +202,11 @@ class EventStore:
             book = SpendBook(self._database.reader())
             return look(book) if self._database.version >= SPEND_SINCE else nothing
 
-    def publications(
-        self, *, only_open: bool = False, commits: Collection[str] | None = None
-    ) -> tuple[Publication, ...]:
-        """All publications, or those with open items or with one of `commits`, the oldest first."""
+    def publications(self, *, only_open: bool = False) -> tuple[Publication, ...]:
+        """All publications, or those with open items, the oldest first."""
         with translated(self.path):
             book, version = PublicationBook(self._database.reader()), self._database.version
-            if version < PUBLICATIONS_SINCE:
-                return ()
-            return book.all(only_open=only_open, commits=commits)
+            return book.all(only_open=only_open) if version >= PUBLICATIONS_SINCE else ()
 
     def lease_row(self, resource: str) -> LeaseRow | None:
         """The newest grant on a resource, even if ended; None if there was none."""
