@@ -20,6 +20,9 @@ from state_store.documents.files import read_bytes
 Json = Mapping[str, Any]
 MOST_SHOWN_LINES = 2_000
 _MOST_PATCH_BYTES = 256_000
+_TOO_LONG = f"more than {_MOST_PATCH_BYTES // 1000} KB"
+# A larger file is like a binary one: git does not print it.
+_NO_HUGE = ("-c", "core.bigFileThreshold=8m")
 _COMMIT = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 _COUNTED = re.compile(rb"(\d+|-)\t(\d+|-)\t")
 _SAFE = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
@@ -60,20 +63,27 @@ def _of_commits(
         for commit, lines in _by_commit(_shown(repo, commits, ("--numstat",), environ))
     }
     small = [commit for commit, size in sizes.items() if _lines(size) <= MOST_SHOWN_LINES]
-    texts = dict(_by_commit(_shown(repo, small, ("-p",), environ)))
+    texts = dict(_by_commit(_shown(repo, small, ("-p",), environ, _NO_HUGE)))
     for commit, size in sizes.items():
-        if commit in texts:
-            yield commit, Diff(size, b"\n".join(texts[commit]).decode("utf-8", "replace"))
-        else:
+        text = b"\n".join(texts.get(commit, ()))
+        if commit not in texts:
             yield commit, Diff(size, "", f"more than {MOST_SHOWN_LINES} lines")
+        elif len(text) > _MOST_PATCH_BYTES:
+            yield commit, Diff(size, "", _TOO_LONG)
+        else:
+            yield commit, Diff(size, text.decode("utf-8", "replace"))
 
 
 def _shown(
-    repo: str, commits: Sequence[str], how: Sequence[str], environ: Mapping[str, str]
+    repo: str,
+    commits: Sequence[str],
+    how: Sequence[str],
+    environ: Mapping[str, str],
+    config: Sequence[str] = (),
 ) -> bytes:
     if not commits or not Path(repo).is_dir():
         return b""
-    argv = ("git", "diff-tree", "--stdin", "-r", "--root", *_SAFE, *how)
+    argv = ("git", *config, "diff-tree", "--stdin", "-r", "--root", *_SAFE, *how)
     home = Path(repo)
     # Not `run_git`: nothing depends on this run, so no test needs a failure point at it.
     done = capture(
@@ -125,7 +135,9 @@ def _of_patch(path: Path, reason: str) -> Diff | None:
     )
     if _SECRET in reason:
         return Diff(size, "", "it may hold a secret")
-    if len(patch) > _MOST_PATCH_BYTES or _lines(size) > MOST_SHOWN_LINES:
+    if _lines(size) > MOST_SHOWN_LINES:
         return Diff(size, "", f"more than {MOST_SHOWN_LINES} lines")
+    if len(patch) > _MOST_PATCH_BYTES:
+        return Diff(size, "", _TOO_LONG)
     start = max(patch.find(b"diff --git "), 0)
     return Diff(size, patch[start:].decode("utf-8", "replace"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from driver.reports.documents import wave_of, whole_record
+from driver.terminal.safe_text import safe_line
 from state_store.documents.errors import InputError
 from state_store.documents.files import BadFileError, read_json
 
@@ -36,11 +38,27 @@ class PastWave(NamedTuple):
         return whole if wave is self.report else {**self.report, "wave": whole}
 
 
+@contextmanager
+def reading(wave: PastWave) -> Iterator[None]:
+    """Raises InputError within the block if a value of the wave's report is of a wrong kind, as in
+    a file that was edited or is of another program."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        why = safe_line(f"{type(error).__name__}: {error}")
+        path = wave.folder / DOCUMENT
+        raise InputError(
+            f"{path} is damaged ({why}): put back a copy of it, or remove it"
+        ) from error
+
+
 def past_waves(state_dir: Path) -> Iterator[PastWave]:
     """Yields each wave with a readable report, the newest first."""
     found = []
     for path in (state_dir / "runs").glob(f"*/{DOCUMENT}"):
-        if not path.parent.is_symlink():
+        with suppress(OSError):  # removed meanwhile, or a link to nothing
+            if path.parent.is_symlink():
+                continue
             found.append((path.stat().st_mtime, path))
     for ended, path in sorted(found, reverse=True):
         try:

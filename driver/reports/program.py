@@ -11,7 +11,9 @@ from pathlib import Path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from driver.reports.past import PastWave
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -44,7 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.reproduce import existing_state, surroundings
-    from driver.reports.past import past_wave
     from state_store.documents.errors import InputError
 
     if args.wave and args.last:
@@ -56,17 +57,21 @@ def _run(args: argparse.Namespace) -> int:
     from driver.reports.diffs import diffs
     from driver.reports.overview import overview
     from driver.reports.pages.wave_page import page
+    from driver.reports.past import past_wave, reading
     from driver.reports.summary_lines import page_line, summary_lines, table
     from driver.terminal.color import width_of_terminal
     from tools.program import show
 
     one = past_wave(state, args.wave)
     if args.html:
-        whole = one.whole()
-        changes = diffs(whole, found.settings.environ)
-        return _write(args, page(overview(whole), one.folder, changes))
-    rows = table(one.report, width_of_terminal(sys.stdout))
-    lines = (*rows, *page_line(one.report), *summary_lines(one.report))
+        with reading(one):
+            whole = one.whole()
+            changes = diffs(whole, found.settings.environ)
+            text = page(overview(whole), one.folder, changes)
+        return _write(args, text)
+    with reading(one):
+        rows = table(one.report, width_of_terminal(sys.stdout))
+        lines = (*rows, *page_line(one.report), *summary_lines(one.report))
     show(one.report, lines, as_json=args.json)
     return 0
 
@@ -79,11 +84,29 @@ def _compare(state: Path, args: argparse.Namespace) -> int:
     from driver.reports.past import past_waves
     from tools.program import show
 
-    found = compare((one.ended, one.report) for one in islice(past_waves(state), args.last))
+    waves = islice(_readable(past_waves(state)), args.last)
+    found = compare((one.ended, one.report) for one in waves)
     if args.html:
         return _write(args, compare_page(found))
     show(found.to_json(), compare_lines(found), as_json=args.json)
     return 0
+
+
+def _readable(waves: Iterable[PastWave]) -> Iterator[PastWave]:
+    """Yields the waves that can be compared, and tells those that cannot."""
+    from driver.reports.compare import compare
+    from driver.reports.past import reading
+    from driver.terminal.progress import to_stderr
+    from state_store.documents.errors import InputError
+
+    for one in waves:
+        try:
+            with reading(one):
+                compare([(one.ended, one.report)])
+        except InputError as error:
+            to_stderr().say(f"left out: {error}")
+        else:
+            yield one
 
 
 def _write(args: argparse.Namespace, text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,23 @@ def test_the_page_is_appended_to_the_summary_of_a_job(tmp_path: Path) -> None:
     summary.write_text("x" * (2**20 - len(page.encode())), encoding="utf-8")
     write_reports(cycle(record("a")), folder, {"GITHUB_STEP_SUMMARY": str(summary)}, pytest.fail)
     assert summary.stat().st_size <= 2**20
+
+
+@pytest.mark.skipif(os.name == "nt", reason="named pipes")
+@pytest.mark.parametrize("kind", ["folder", "pipe", "pipe with a reader", "missing"])
+def test_a_summary_that_is_no_file_is_told_and_holds_nothing_up(tmp_path: Path, kind: str) -> None:
+    summary, reader = tmp_path / "summary.md", None
+    if kind == "folder":
+        summary.mkdir()
+    elif kind == "missing":
+        summary = tmp_path / "no" / "summary.md"
+    else:
+        os.mkfifo(summary)
+        reader = os.open(summary, os.O_RDONLY | os.O_NONBLOCK) if "reader" in kind else None
+    said: list[str] = []
+    write_reports(cycle(record("a")), tmp_path, {"GITHUB_STEP_SUMMARY": str(summary)}, said.append)
+    if reader is not None:
+        os.close(reader)
+    assert len(said) == 1
+    assert said[0].startswith("the summary of the job was not written: ")
+    assert (tmp_path / "report.md").is_file()

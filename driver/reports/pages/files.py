@@ -7,6 +7,7 @@ only `report.json` is. Nothing here reads or changes the state of a wave.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,11 @@ def write_reports(report: Json, folder: Path, environ: Mapping[str, str], say: S
         try:
             text = make().encode("utf-8", "replace")
             replace_unflushed(folder / name, text)
-            if name == MARKDOWN and environ.get(JOB_SUMMARY):
-                _append(Path(environ[JOB_SUMMARY]), text)
         except Exception as error:  # noqa: BLE001 - a page is no reason to lose the report
             say(f"{name} was not written: {error!r}")
+        else:
+            if name == MARKDOWN and environ.get(JOB_SUMMARY) and (why := _summarize(environ, text)):
+                say(f"the summary of the job was not written: {why}")
     return short
 
 
@@ -80,8 +82,17 @@ def _json(record: Json) -> bytes:
         return f"{indented(record, allow_nan=False)}\n".encode()
 
 
-def _append(path: Path, page: bytes) -> None:
-    """Appends to the job's summary. GitHub shows none at all above its limit."""
-    with path.open("ab") as stream:
-        if os.fstat(stream.fileno()).st_size + len(page) < _MOST_SUMMARY_BYTES:
-            stream.write(page)
+def _summarize(environ: Mapping[str, str], page: bytes) -> str:
+    """Appends to the job's summary, and returns what hinders. GitHub shows none at all above its
+    limit. A pipe without a reader would wait for one."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+    try:
+        with os.fdopen(os.open(environ[JOB_SUMMARY], flags, 0o666), "ab") as stream:
+            seen = os.fstat(stream.fileno())
+            if not stat.S_ISREG(seen.st_mode):
+                return "it is no regular file"
+            if seen.st_size + len(page) < _MOST_SUMMARY_BYTES:
+                stream.write(page)
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
