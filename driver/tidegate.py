@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if first in ("-h", "--help", "-V", "--version"):
         words = ["help" if "h" in first else "version", *words[1:]]
     elif first.startswith("-"):
-        # `tidegate --execute` was the scheduler before there were words.
+        # Flags alone are those of `run`.
         words = ["help" if _is_output(words) else "run", *words]
     elif not words:
         words = ["help"]

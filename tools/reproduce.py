@@ -148,13 +148,13 @@ def _items(args: argparse.Namespace, place: Surroundings) -> tuple[str, list[str
         )
     with StoreSummary(str(database)) as summary:
         known = summary.newest_waves(1000)
-        begun = [wave for wave in known if args.wave == NEWEST or wave.startswith(args.wave)]
-        if not begun or (args.wave != NEWEST and len(begun) > 1 and args.wave not in begun):
+        begun = known if args.wave == NEWEST else summary.waves_that_begin(args.wave)
+        if not begun or (args.wave != NEWEST and len(begun) > 1):
             newest = ", ".join((begun or known)[:_SHOWN]) or "none"
             raise InputError(
                 f"{len(begun)} waves in {database} begin with {args.wave!r}; the newest: {newest}"
             )
-        wave = args.wave if args.wave in begun else begun[0]
+        wave = begun[0]
         if args.wave == NEWEST:  # that shipped something
             wave = next((one for one in begun if summary.wave(one)["shipped"]), wave)
         items = [args.item] if args.item is not None else list(summary.wave(wave)["shipped"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if not __package__:  # run as a file, or imported by its bare name
         sys.modules[__name__] = import_module("tools.state")
 
 from state_store.documents.errors import ExitCode, InputError
+from state_store.views.store_summary import wave_named
 from tools.program import program
 from tools.program import show as show_answer
 
@@ -123,19 +124,8 @@ def _waves(api: StateAPI, _: argparse.Namespace) -> View:
     )
 
 
-def _named(waves: Collection[str], asked: str) -> str:
-    """Returns the wave with this id, or the only one whose id begins so, as in branch names."""
-    if asked in waves:
-        return asked
-    found = [wave for wave in waves if asked and wave.startswith(asked)]
-    if len(found) != 1:
-        why = "several waves begin with" if found else "there is no wave"
-        raise InputError(f"{why} {asked}; `state.py waves` tells which there are")
-    return found[0]
-
-
 def _wave(api: StateAPI, asked: argparse.Namespace) -> View:
-    found = api.project(f"wave:{_named(api.waves(), asked.name)}")
+    found = api.project(f"wave:{wave_named(str(api.store.path), asked.name)}")
     return found, (
         _line(i["slug"], i["verdict"] or i["phase"], len(i["attempts"]), i["commit"], i["reason"])
         for i in found["items"]

@@ -34,8 +34,11 @@ class OrderedQueue:
 
     def part(self, numbers: Sequence[int]) -> OrderedQueue:
         """The items at these positions, in ascending order."""
-        if len(numbers) == len(self.names):
-            return self
+        return self if len(numbers) == len(self.names) else self.at(numbers)
+
+    def at(self, numbers: Sequence[int]) -> OrderedQueue:
+        """The items at these positions. They are not touched, which would take longer than all of
+        the sorts."""
         names, levels = self.names, self.levels
         return OrderedQueue(
             Part(self.items, numbers), [names[n] for n in numbers], [levels[n] for n in numbers]
@@ -98,12 +101,8 @@ class Unordered:
         return numbers
 
     def queue(self, numbers: Sequence[int]) -> OrderedQueue:
-        """The items at these positions. They are not touched, which would take longer than all of
-        the sorts."""
-        names, levels = self.names, self.levels
-        return OrderedQueue(
-            Part(self.items, numbers), [names[n] for n in numbers], [levels[n] for n in numbers]
-        )
+        """The items at these positions."""
+        return OrderedQueue(self.items, self.names, self.levels).at(numbers)
 
 
 def blocks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:

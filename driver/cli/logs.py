@@ -138,28 +138,18 @@ class Log:
 
 def _wave(state_dir: Path, asked: str | None) -> str:
     """The wave with this id, or the only one that begins so; else the newest one."""
-    from state_store.database.events import WAVE_PREFIX
-    from state_store.database.store import EventStore
     from state_store.documents.errors import InputError
-    from state_store.views.store_summary import StoreSummary
+    from state_store.views.store_summary import StoreSummary, wave_named
     from state_store.write_api import STATE_DB_FILENAME
 
-    path = state_dir / STATE_DB_FILENAME
-    if asked is None:
-        with StoreSummary(str(path)) as summary:
-            newest = summary.newest_waves(1)
-        if not newest:
-            raise InputError(f"there is no wave in {state_dir} yet")
-        return newest[0]
-    with EventStore(path) as store:
-        known = [one[len(WAVE_PREFIX) :] for one in store.heads() if one.startswith(WAVE_PREFIX)]
-    found = [wave for wave in known if wave == asked] or [
-        wave for wave in known if asked and wave.startswith(asked)
-    ]
-    if len(found) != 1:
-        why = "several waves begin with" if found else "there is no wave"
-        raise InputError(f"{why} {asked}; tidegate state waves lists them")
-    return found[0]
+    path = str(state_dir / STATE_DB_FILENAME)
+    if asked is not None:
+        return wave_named(path, asked)
+    with StoreSummary(path) as summary:
+        newest = summary.newest_waves(1)
+    if not newest:
+        raise InputError(f"there is no wave in {state_dir} yet")
+    return newest[0]
 
 
 def _slug(store: EventStore, wave_id: str, item: str) -> str:

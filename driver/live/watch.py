@@ -34,7 +34,7 @@ def watched(wave: Wave) -> Iterator[None]:
             from driver.live.live_screen import live_screen  # noqa: PLC0415 - as above
 
             shown.enter_context(live_screen(wave))
-        shown.enter_context(repeating(NOTES_EVERY_S, _Keeper(wave).look))
+        shown.enter_context(repeating(NOTES_EVERY_S, _NoteWriter(wave).look))
         yield
 
 
@@ -43,7 +43,7 @@ def has_screen(progress: Progress, term: str) -> bool:
     return is_terminal(progress.stream) and term not in ("", "dumb") and os.name != "nt"
 
 
-class _Keeper:
+class _NoteWriter:
     """Writes phase notes, and a heartbeat where no screen shows the wave."""
 
     def __init__(self, wave: Wave) -> None:

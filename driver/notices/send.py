@@ -1,4 +1,4 @@
-"""Sends the notice of a wave. A failed notice changes nothing, and is told in a line."""
+"""Sends the notice of a wave. A failed notice changes nothing; a line says so."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def sent(
     facts: Mapping[str, Any], settings: Settings, folder: Path, limit_s: float
 ) -> Iterator[str]:
     """Send the notice everywhere, and yield a sentence for each failure."""
-    ways: tuple[Callable[[], str], ...] = (
+    receivers: tuple[Callable[[], str], ...] = (
         lambda: _run(facts, settings, folder, limit_s),
         lambda: _post(facts, settings, limit_s),
     )
-    yield from filter(None, (way() for way in ways))
+    yield from filter(None, (send() for send in receivers))
 
 
 def without_secrets(facts: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:

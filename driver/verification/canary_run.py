@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from driver.runners.canary import (
 from driver.runners.result import Counts, Doubt
 from driver.runners.runner import Canary, NotApplicable
 from driver.runners.table import is_bare_call
+from driver.verification.lazy_texts import LazyTexts
 from driver.verification.test_run import ProvenWork, own_test, printed, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
@@ -36,31 +36,6 @@ _CLEAR = (CanaryVerdict.RED, CanaryVerdict.ELSEWHERE)
 _TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)
 _CODE = (*(".py", ".go", ".rs", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"),)
 _MAX_TEXT_BYTES = 2**20
-
-
-class _Texts(Mapping[str, str]):
-    """The texts of a tree's files that the canary may need, read on demand."""
-
-    def __init__(self, top: Path, files: Collection[str], *, code: bool = True) -> None:
-        self._top = top
-        self._names = {n for n in files if is_read(n) and (code or not n.endswith(_CODE))}
-        self._read: dict[str, str] = {}
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self._read:
-            path = self._top / name
-            if name not in self._names or not path.is_file() or path.is_symlink():
-                raise KeyError(name)
-            if path.stat().st_size >= _MAX_TEXT_BYTES:
-                raise KeyError(name)
-            self._read[name] = path.read_text("utf-8", "replace")
-        return self._read[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def may_be_check(work: ProvenWork) -> bool:
@@ -100,15 +75,23 @@ def _plan(work: ProvenWork, top: Path, *, beside: bool = True) -> Canary | NotAp
     gone = {change.path for change in work.changes if change.deleted}
     made = [change.path for change in work.changes if not change.deleted]
     files = (work.item.context.paths - gone) | {*made}
+    needed = {one for one in files if is_read(one) and (beside or not one.endswith(_CODE))}
     return plan_canary(
         work.item.spec.test_command,
         files,
         made,
         innocent_name(secrets.randbits(32)),
-        texts=_Texts(top, files, code=beside),
+        texts=LazyTexts(needed, lambda name: _text_of(top / name)),
         workdir="" if work.item.work_dir == "." else work.item.work_dir,
         output="\n".join(printed(work.proof.output_file) or ()),
     )
+
+
+def _text_of(path: Path) -> str | None:
+    """The text of a file of the checkout; None if it is a link, or large."""
+    if not path.is_file() or path.is_symlink() or path.stat().st_size >= _MAX_TEXT_BYTES:
+        return None
+    return path.read_text("utf-8", "replace")
 
 
 def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Evidence:

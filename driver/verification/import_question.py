@@ -7,8 +7,7 @@ import json
 import os
 import posixpath
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from driver.python_imports.question import ImportQuestion, question_of
 from driver.python_imports.rules import Imports, of_elsewhere, of_missing
 from driver.runners.table import find_call, make_call
 from driver.test_command.build_scripts import MAKEFILES, in_folder
+from driver.verification.lazy_texts import LazyTexts
 from state_store.values.lazy_dataclass import dataclass, replace
 
 _PLUGIN = "probe_of_imports"  # a module of the repository could have a plainer name
@@ -28,6 +28,7 @@ _TIMEOUT_S = 20.0  # an agent waits for the answer
 _SETS_PATHS = ("PATH", "activate", "export")
 _CODE = "exec(compile(open({path!r}, encoding='utf-8').read(), {path!r}, 'exec')); main()"
 _NO_MODULE = "No module named "
+_SETTINGS = (".toml", ".ini", ".cfg", "conftest.py")  # of Python runners
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +50,6 @@ class Answer:
     problem: str = ""
 
 
-class _Texts(Mapping[str, str]):
-    """The texts of the settings of Python runners on the base, read on demand."""
-
-    def __init__(self, paths: Collection[str], text: Callable[[str], str]) -> None:
-        self._paths, self._text = paths, text
-
-    @cached_property
-    def _names(self) -> list[str]:
-        wanted = (".toml", ".ini", ".cfg", "conftest.py")
-        return [path for path in self._paths if path.endswith(wanted)]
-
-    def __getitem__(self, path: str) -> str:
-        if path not in self._paths:
-            raise KeyError(path)
-        return self._text(path)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
 def asked_by(
     command: str | tuple[str, ...],
     work_dir: str,
@@ -81,7 +59,7 @@ def asked_by(
     """The question for a command in `work_dir`; None if it calls no Python runner. `paths` are the
     files of the base, `text` returns the text of one."""
     folder = "" if work_dir == "." else work_dir
-    texts = _Texts(paths, text)
+    texts = LazyTexts(paths, text, lambda path: path.endswith(_SETTINGS))
     call = find_call(command, folder)
     by_build = call is None and make_call(command, folder, lambda path: texts.get(path, ""))
     call = call or by_build or None

@@ -53,6 +53,16 @@ class StoreSummary:
             found |= dict.fromkeys(row[0].partition(":")[2] for row in rows)
         return list(found)[:most]
 
+    def waves_that_begin(self, begin: str) -> list[str]:
+        """The ids of the waves that begin so, however old they are, or only the one with this id.
+        None begin with ""."""
+        rows = self._rows(
+            "SELECT DISTINCT stream FROM events WHERE stream >= ? AND stream < ?",
+            (f"wave:{begin}", f"wave:{begin}\U0010ffff"),
+        )
+        found = [row[0].partition(":")[2] for row in rows if begin]
+        return [begin] if begin in found else found
+
     def wave(self, wave_id: str) -> dict[str, Any]:
         """Start, end, items by verdict, and use of a wave."""
         found: dict[str, Any] = {"wave_id": wave_id, "started": None, "finished": None}
@@ -115,3 +125,16 @@ class StoreSummary:
 
 
 Error = sqlite3.Error
+
+
+def wave_named(path: str, asked: str) -> str:
+    """The wave of this id, or the only one whose id begins so, as in branch names. Raises
+    InputError."""
+    from state_store.documents.errors import InputError  # noqa: PLC0415 - only a mistake needs it
+
+    with StoreSummary(path) as summary:
+        found = summary.waves_that_begin(asked)
+    if len(found) != 1:
+        why = "several waves begin with" if found else "there is no wave"
+        raise InputError(f"{why} {asked}; `tidegate state waves` lists them")
+    return found[0]

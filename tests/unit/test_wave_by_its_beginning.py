@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from state_store.api import StateAPI
+from state_store.views.store_summary import StoreSummary
 from tools import state
 
 
@@ -32,3 +33,14 @@ def test_what_is_said_of_no_wave_or_of_several_is_refused(
 ) -> None:
     assert state.main(["wave", asked, "--state-dir", str(folder)]) == 2
     assert why in capsys.readouterr().err
+
+
+def test_a_wave_is_found_by_its_beginning_however_old_it_is(folder: Path) -> None:
+    database = str(folder / "tracker_events.db")
+    with StateAPI(database) as api:
+        api.append_many("other", [("noted", {})] * 20_001)
+    with StoreSummary(database) as summary:
+        assert summary.newest_waves(9) == []
+        assert summary.waves_that_begin("6f0d0") == ["6f0d0000"]
+        assert summary.waves_that_begin("6f0d") == ["6f0d"]
+        assert summary.waves_that_begin("") == []
