@@ -69,7 +69,7 @@ def exit_code(name: str, work: Callable[[], int]) -> int:
         sys.stderr.write(f"{name}: {log_text(str(error))}\n")
         if current().json:
             document = error_document(str(error), error.exit_code)
-            flushed(lambda: _told(document))
+            flushed(lambda: _print_document(document))
         return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
@@ -115,11 +115,11 @@ def _in_one_document(work: Callable[[], int]) -> int:
         document = None
     if not isinstance(document, dict | list):
         document = {"lines": text.splitlines(), "exit_code": code}
-    _told(_with_schema(document))
+    _print_document(_with_schema(document))
     return code
 
 
-def _told(document: Any) -> int:
+def _print_document(document: Any) -> int:
     print(json_text(json.dumps(document)))
     return ExitCode.DONE
 
@@ -135,7 +135,7 @@ def _with_schema(document: Any) -> Any:
 def show(document: Any, lines: Iterable[object], *, as_json: bool) -> None:
     """Prints one JSON document, or the lines."""
     if as_json:
-        print(json_text(json.dumps(document)))
+        _print_document(document)
     else:
         show_each(lines, as_json=False)
 

@@ -218,7 +218,7 @@ class CheckoutWatch:
 
 
 def _of_every_repository(keys: Mapping[str, str]) -> dict[str, str]:
-    """The global keys without names, colours and similar keys. Agents set their name in the user's
+    """The global keys without names, colors and similar keys. Agents set their name in the user's
     global configuration, and that harms no repository."""
     plain = ((name.removeprefix(CONFIG), digest) for name, digest in keys.items())
     return {f"{CONFIG}--global {key}": d for key, d in plain if not key.startswith(_HARMLESS)}

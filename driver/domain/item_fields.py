@@ -68,11 +68,6 @@ def slug_of(value: object) -> str:
     return slug
 
 
-def is_slug(text: str) -> bool:
-    """True if `slug_of` accepts an otherwise valid text."""
-    return len(text) <= MAX_SLUG and bool(_USABLE.search(text))
-
-
 def identifier_of(value: object) -> str:
     """A text or a whole number, as text."""
     if (found := id_of({"id": value})) is None:

@@ -22,7 +22,7 @@ from state_store.views.item_progress import (
 )
 from state_store.views.wave_progress import WaveProgress
 
-# The tones of a row, which a screen may show as colours, and their marks, which it always shows.
+# The tones of a row, which a screen may show as colors, and their marks, which it always shows.
 LIVELY, PATIENT, GOOD, BAD, QUIET = "lively", "patient", "good", "bad", "quiet"
 MARKS = {LIVELY: ">", PATIENT: ".", GOOD: "+", BAD: "!", QUIET: " "}
 _GOOD_VERDICTS = ("verified", "already_green", "shipped_elsewhere")

@@ -11,7 +11,7 @@ from driver.live.cells import clip, fit, width_of
 from driver.terminal.color import BOLD, CYAN, DIM, GREEN, RED, YELLOW, painted
 
 _KEPT_FOR_EVENTS = 4  # lines of the screen above the frame
-_COLOURS = {LIVELY: CYAN, PATIENT: YELLOW, GOOD: GREEN, BAD: RED, QUIET: DIM}
+_COLORS = {LIVELY: CYAN, PATIENT: YELLOW, GOOD: GREEN, BAD: RED, QUIET: DIM}
 _WORDS = {LIVELY: "running", PATIENT: "held", BAD: "red", QUIET: "waiting", GOOD: "green"}
 _HEADER = Row("item", QUIET, "phase", "time", "tokens", "cost", "silent", "last line of its output")
 _LEAST_WITH_HEADER = 6  # lines for items
@@ -20,14 +20,14 @@ _LEAST_LAST = 12  # cells; a shorter last line says nothing
 
 
 class Line(NamedTuple):
-    """A line of a frame and its colour, of `terminal.color`, or ""."""
+    """A line of a frame and its color, of `terminal.color`, or ""."""
 
     text: str
-    colour: str = ""
+    color: str = ""
 
-    def painted(self, *, colours: bool) -> str:
+    def painted(self, *, colors: bool) -> str:
         """The line for a terminal."""
-        return painted(self.text, self.colour) if colours and self.colour else self.text
+        return painted(self.text, self.color) if colors and self.color else self.text
 
 
 def frame(found: Board, width: int, height: int) -> tuple[Line, ...]:
@@ -39,7 +39,7 @@ def frame(found: Board, width: int, height: int) -> tuple[Line, ...]:
     header = (_HEADER,) if room >= _LEAST_WITH_HEADER and found.rows else ()
     rows = _chosen(found.rows, max(0, room - len(header)))
     shape = _Shape.of((*header, *rows), columns)
-    lines = [Line(shape.line(row), _COLOURS[row.tone]) for row in (*header, *rows)]
+    lines = [Line(shape.line(row), _COLORS[row.tone]) for row in (*header, *rows)]
     if len(rows) < len(found.rows) and room > len(header):
         kinds = Counter(row.tone for row in found.rows) - Counter(row.tone for row in rows)
         named = ", ".join(f"{kinds[tone]} {word}" for tone, word in _WORDS.items() if kinds[tone])

@@ -34,7 +34,7 @@ def live_screen(wave: Wave) -> Iterator[None]:
     if stream is None:
         yield
         return
-    screen = Screen(stream.fileno(), stream.encoding, colours=wants_color(stream))
+    screen = Screen(stream.fileno(), stream.encoding, colors=wants_color(stream))
     drawn = _Drawn(screen, WaveView(wave).board, wave.recorder.notes.changed)
     progress.shown_by(drawn.say)
     try:

@@ -24,8 +24,8 @@ _USUAL_SIZE = (80, 24)
 class Screen:
     """Draws on the terminal `fd`. Not thread safe. An OSError means that the terminal is gone."""
 
-    def __init__(self, fd: int, encoding: str = "utf-8", *, colours: bool = True) -> None:
-        self._fd, self._encoding, self._colours = fd, encoding, colours
+    def __init__(self, fd: int, encoding: str = "utf-8", *, colors: bool = True) -> None:
+        self._fd, self._encoding, self._colors = fd, encoding, colors
         self._shown: tuple[str, ...] = ()
         self._widths: list[int] = []
 
@@ -48,7 +48,7 @@ class Screen:
 
     def draw(self, frame: Sequence[Line], above: Sequence[str] = (), *, columns: int) -> None:
         """Replace the last frame by this one, below the new lines `above`."""
-        lines = tuple(line.painted(colours=self._colours) for line in frame)
+        lines = tuple(line.painted(colors=self._colors) for line in frame)
         if lines == self._shown and not above:
             return
         out = [_BEGIN, self._to_the_top(columns)]

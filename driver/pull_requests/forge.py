@@ -33,7 +33,7 @@ _ADDRESS = re.compile(
     r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?/?"
 )
 _FIELDS = "number,url,state,isDraft,headRepositoryOwner"
-# Variables that would make `gh` colour, page or debug its output.
+# Variables that would make `gh` color, page or debug its output.
 _UNQUIET = frozenset({"GH_FORCE_TTY", "GH_DEBUG", "DEBUG", "CLICOLOR_FORCE", "GH_PAGER", "GH_REPO"})
 _QUIET = {"GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1", "NO_COLOR": "1"}
 _PLACEHOLDER = re.compile(r"\{(title|body_file|head|base|commit|state)\}")

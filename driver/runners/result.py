@@ -72,7 +72,7 @@ Reader = Callable[[str], Found]
 
 
 def cleaned(text: str) -> str:
-    """The text without colours, each line in the final state on a terminal."""
+    """The text without colors, each line in the final state on a terminal."""
     lines = _ESCAPES.sub("", text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 

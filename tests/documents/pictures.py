@@ -36,7 +36,7 @@ def live_picture() -> str:
 
 
 def live_lines() -> list[Painted]:
-    """The lines of that terminal, each with its colour."""
+    """The lines of that terminal, each with its color."""
     signs = {
         "csv-export": Sign(NOW - 2, "Editing shop/export.py: quote a field that has a line break"),
         "search-index": Sign(NOW - 41, "python3 -m pytest -q tests/test_index.py"),
@@ -46,7 +46,7 @@ def live_lines() -> list[Painted]:
     found = board(_wave(), NOW, lambda item: signs.get(item.slug, NO_SIGN))
     lines: list[Painted] = [("$ tidegate run --execute --max-items 8", ""), ("", "")]
     lines += [(event, "") for event in EVENTS]
-    lines += [(line.text, line.colour) for line in frame(found, COLUMNS, HEIGHT)]
+    lines += [(line.text, line.color) for line in frame(found, COLUMNS, HEIGHT)]
     return lines
 
 

@@ -85,7 +85,7 @@ def shown(board: Board, columns: int, rows: int) -> list[str]:
 
 
 def test_a_frame_replaces_the_last_one_and_lines_stay_above_it(terminal: Pty) -> None:
-    screen = Screen(terminal.slave, colours=True)
+    screen = Screen(terminal.slave, colors=True)
     for items, word in ((5, "one"), (2, "two"), (7, "three")):
         screen.draw(frame(a_board(items, word), 80, 24), [f"line {word}"], columns=80)
     terminal.read()

@@ -114,7 +114,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<table class="flat"><tr>{names}</tr>{body}</table>'
 
 
-Bar = Mapping[str, float | None]  # the height of each part, by its colour
+Bar = Mapping[str, float | None]  # the height of each part, by its color
 BarOf = Callable[[Compared], tuple[Bar, str]]
 
 

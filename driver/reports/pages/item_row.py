@@ -53,7 +53,7 @@ def row(item: Item, source: Source, read_first: list[str]) -> str:
 
 
 def pill(item: Item) -> str:
-    """The result of an item, in a colour and in words."""
+    """The result of an item, in a color and in words."""
     kind = "good" if item.is_good else "bad" if item.outcome in FAULTS else "open"
     return f'<span class="pill {kind}">{html_text(item.outcome)}</span>'
 
@@ -141,7 +141,7 @@ def _finding(finding: Json) -> str:
 
 
 def _change(diff: Diff, room: int) -> str:
-    """The change, folded; added and removed lines in colours of their own."""
+    """The change, folded; added and removed lines in colors of their own."""
     size = diff.size
     named = f"Change: {counted(size.files, 'file')}, +{size.added} -{size.removed}"
     if not diff.text:

@@ -66,7 +66,7 @@ def _axis(length: float) -> str:
 
 
 def legend(names: Iterable[tuple[str, str]]) -> str:
-    """The meanings of colours as HTML."""
+    """The meanings of colors as HTML."""
     keys = (
         f'<li><svg viewBox="0 0 10 10" aria-hidden="true"><rect class="s-{kind}" width="10"'
         f' height="10"></rect></svg>{meaning}</li>'
