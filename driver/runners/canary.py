@@ -132,7 +132,10 @@ def canary_verdict(
         return Judged(CanaryVerdict.UNSEEN, "the command did not find the canary")
     if exit_code == 0:
         return Judged(CanaryVerdict.GREEN, "the canary must fail, but the exit code is 0")
-    judged = _by_report(canary, exit_code, cleaned(output), now, seen=seen)
+    # The work may print the words as well, so the counts must say the same.
+    is_short = isinstance(now, Counts) and now.ran + now.skipped < before + len(canary.names)
+    stopped = canary.stops or (is_short and _STOPPED_EARLY in output)
+    judged = _by_report(canary, exit_code, cleaned(output), now, seen=seen, stopped=stopped)
     if judged.verdict is CanaryVerdict.UNDECIDED and real is None and not seen:
         reports = RUNNERS[canary.runner].failures
         if isinstance(now, Counts) and reports and reports(cleaned(output)):
@@ -142,15 +145,21 @@ def canary_verdict(
 
 
 def _by_report(
-    canary: Canary, exit_code: int, output: str, now: Counts | Doubt | None, *, seen: bool
+    canary: Canary,
+    exit_code: int,
+    output: str,
+    now: Counts | Doubt | None,
+    *,
+    seen: bool,
+    stopped: bool,
 ) -> Judged:
-    """The verdict on a run with a red exit code, by the runner's report on each test."""
+    """The verdict on a run with a red exit code, by the runner's report on each test. A run that
+    `stopped` at its first red test has not come to all canary tests."""
     reports = RUNNERS[canary.runner].failures
     told = reports(output) if reports else {}
     red = [name for name in canary.names if told.get(name) == ""]
     others = [name for name in canary.names if name not in red]
     reason = next((told[name] for name in others if name in told), "")
-    stopped = bool(red) and (canary.stops or _STOPPED_EARLY in output)
     enough = not isinstance(now, Counts) or now.failed >= len(red)
     if red and enough and (stopped or not others):
         return Judged(CanaryVerdict.RED, f"the canary is red ({len(red)} failed)")
