@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, overload
 
-from state_store.documents.item_id import id_of
+from state_store.documents.item_id import id_of, plain_ids
 from state_store.documents.item_status import OPEN
 from state_store.values.lazy_dataclass import dataclass, field
 
@@ -168,14 +168,6 @@ def seconds_of(value: object) -> float:
 def names_in(items: Sequence[Item]) -> list[str]:
     """`name_of` of each item."""
     return plain_ids(items) or list(map(name_of, items))
-
-
-def plain_ids(items: Iterable[Item]) -> list[str] | None:
-    """`id_of` of each item in a third of the time; None if one is no text of ASCII."""
-    ids: list[Any] = [item.get("id") for item in items]
-    if set(map(type, ids)) == {str} and "".join(ids).isascii() and all(map(str.strip, ids)):
-        return ids
-    return None
 
 
 def name_of(item: Item) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.backlog.dependencies import KEY, linked
-from driver.backlog.order import OrderedQueue, Unordered, blocks, plain_ids
+from driver.backlog.order import OrderedQueue, Unordered, blocks
 from driver.backlog.plain_items import faults_in
 from driver.backlog.publication_status import is_shipped
 from driver.backlog.retry_policy import NEXT
@@ -32,7 +32,7 @@ from state_store.documents.files import (
     read_bytes,
     write_bytes_atomic,
 )
-from state_store.documents.item_id import id_of
+from state_store.documents.item_id import id_of, plain_ids
 from state_store.documents.item_status import FINISHED, IN_PROGRESS, OPEN
 from state_store.tracker.base import believe_digest, digest_of, known_digest
 from state_store.tracker.file import real_path

@@ -7,7 +7,7 @@ next run continues. `merge` decides. The file lock is always acquired before the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from state_store.database.projections import tracker_document
 from state_store.database.store import ConcurrencyConflict, EventStore
 from state_store.documents.errors import InputError, InvalidValue, NoSuchFile
 from state_store.documents.files import replace_unchanged, write_json_atomic
-from state_store.documents.item_id import id_of
+from state_store.documents.item_id import id_of, plain_ids
 from state_store.documents.item_status import ARCHIVED
 from state_store.documents.locks import locked
 from state_store.tracker import base as tracker_base
@@ -243,7 +243,10 @@ def _agreed(
     return agreed(base, done.store_after, after) | held
 
 
-def _by_id(items: Any) -> dict[str, Item]:
+def _by_id(given: Iterable[Item]) -> dict[str, Item]:
+    items = list(given)
+    if (ids := plain_ids(items)) is not None:
+        return dict(zip(ids, items, strict=True))
     named = ((id_of(item), item) for item in items)
     return {name: item for name, item in named if name is not None}
 
