@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 READER_GONE = 1
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 
 
@@ -58,6 +59,10 @@ def exit_code(name: str, work: Callable[[], int]) -> int:
             why = "may not be used by this user: allow it, or be its owner"
             raise CannotRunError(f"{error.filename} {why}") from error
         except OSError as error:
+            if error.errno in _NO_ROOM and error.filename is None:  # of stdout: it has no name
+                silence_stdout()
+                why = f"the output cannot be written: {error.strerror}"
+                raise CannotRunError(why) from error
             if error.errno not in _NO_PATH:
                 raise
             raise InputError(f"{error.filename} is no usable path: {error.strerror}") from error

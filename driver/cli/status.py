@@ -172,8 +172,9 @@ def _waves(waves: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _use(wave: Mapping[str, Any]) -> str:
     """Tokens and cost; an unknown cost is not zero."""
-    least = "at least " if wave.get("lower_bound") else ""
-    cost = f"{least}{usd(wave['cost_usd'])}" if wave["cost_usd"] or not least else "cost unknown"
+    is_least = wave.get("lower_bound") or wave.get("unpriced")
+    cost = f"{'at least ' if is_least else ''}{usd(wave['cost_usd'])}"
+    cost = "cost unknown" if is_least and not wave["cost_usd"] else cost
     return f"{tokens(wave['tokens'])} tokens, {cost}"
 
 
@@ -181,7 +182,9 @@ def _budget(budget: Mapping[str, Any]) -> Iterator[str]:
     ceilings = budget["ceilings"] or {}
     day_tokens, day_usd = ceilings.get("max_daily_tokens"), ceilings.get("max_daily_usd")
     used = tokens(budget.get("tokens", 0)) + (f" of {tokens(day_tokens)}" if day_tokens else "")
-    cost = usd(budget.get("cost_usd", 0)) + (f" of {usd(day_usd)}" if day_usd else "")
+    spent = budget.get("cost_usd", 0)
+    cost = usd(spent) if spent or not budget.get("unpriced") else "cost unknown"
+    cost += f" of {usd(day_usd)}" if day_usd else ""
     held = budget.get("reserved_tokens")
     more = f"; {tokens(held)} more tokens reserved" if held else ""
     yield paint("today (UTC): ", BOLD) + f"{used} tokens, {cost}{more}"

@@ -183,15 +183,17 @@ def _of_database(folder: str, most: int, now: float) -> dict[str, Any]:
     """The newest waves and the use of this UTC day."""
     path = os.path.join(folder, DATABASE)
     empty: dict[str, Any] = {"waves": [], "budget": {}, "problem": ""}
-    if not os.path.isfile(path):
+    if not os.path.lexists(path):
         return empty
+    if not os.path.isfile(path):
+        return {**empty, "problem": f"the database {path} is not a regular file"}
     from state_store.views.store_summary import Error, StoreSummary
 
     try:
         with StoreSummary(path) as summary:
             waves = [summary.wave(name) for name in summary.newest_waves(most)]
             budget = summary.day((iso(now) or "")[:10])
-    except Error as error:
+    except (Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return {**empty, "problem": f"the database {path} cannot be read: {error}"}
     times = ("started", "finished")
     shown = [{**wave, **{key: iso(wave[key]) for key in times}} for wave in waves]

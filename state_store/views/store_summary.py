@@ -40,7 +40,8 @@ class StoreSummary:
     def newest_waves(self, most: int) -> list[str]:
         """The ids of the waves that began last, the newest first."""
         found: dict[str, None] = {}
-        (last,) = self._rows("SELECT MAX(id) FROM events")[0]
+        newest = self._rows("SELECT MAX(id) FROM events")
+        last = newest[0][0] if newest else 0
         for block in range(_BLOCKS):
             end = (last or 0) - block * _BLOCK
             if len(found) >= most or end <= 0:

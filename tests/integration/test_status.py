@@ -7,7 +7,11 @@ import io
 import json
 import os
 import socket
+import sqlite3
+import subprocess
+import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +185,50 @@ def test_damage_is_a_note_and_no_traceback(top: Path) -> None:
     found = document(top)
     assert any("tracker_events.db cannot be read" in note for note in found["notes"])
     assert found["items"]["counts"]["todo"] == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="named pipes")
+@pytest.mark.parametrize("kind", ["empty", "folder", "pipe", "wrong kinds"])
+def test_a_database_that_is_none_is_no_traceback(top: Path, kind: str) -> None:
+    database = top / "state" / "tracker_events.db"
+    if kind == "wrong kinds":
+        with StateAPI(database) as api:
+            api.append("wave:w1", "item_settled", ["a"])
+    else:
+        for path in (top / "state").glob("tracker_events.db*"):
+            path.unlink()
+    if kind == "empty":
+        database.touch()
+    elif kind == "folder":
+        database.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(database)
+    ran = looked(top)
+    assert (ran.code, ran.err) == (0, "")
+    assert ("note: the database" in ran.out) == (kind != "empty")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["status"], ["logs"], ["state", "waves"], ["status", "--json"]])
+def test_a_full_disk_below_the_output_is_told(top: Path, words: list[str]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        command = [sys.executable, str(PROGRAM), *words]
+        ran = subprocess.run(
+            command, check=False, cwd=top, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert ran.returncode == 4
+    (line,) = ran.stderr.splitlines()
+    assert line.endswith("the output cannot be written: No space left on device")
+
+
+def test_an_unknown_cost_is_not_zero(top: Path) -> None:
+    shown = looked(top).out
+    assert "tokens, $0.50" in shown
+    with closing(sqlite3.connect(top / "state" / "tracker_events.db")) as connection, connection:
+        connection.execute("UPDATE spend SET usd = 0, priced = 0")
+    shown = looked(top).out
+    assert shown.count("tokens, cost unknown") == 2
+    assert "$0" not in shown.replace("$0.", "")
 
 
 def test_a_look_writes_nothing(top: Path) -> None:
