@@ -204,13 +204,14 @@ def _parked(folder: str, waves: list[dict[str, Any]], now: float) -> dict[str, A
     """The backend's pause, if the newest wave ended for it and it still lasts."""
     if not waves or waves[0]["abort_reason"] != "parked":
         return None
+    from driver.reports.documents import wave_of
+
     report = _json(os.path.join(folder, "runs", waves[0]["wave_id"], "report.json"))
-    held = report if isinstance(report, dict) else {}
-    wave = held.get("wave") if isinstance(held.get("wave"), dict) else held
-    until = (wave or {}).get("parked_until")
+    wave = wave_of(report) if isinstance(report, dict) else {}
+    until = wave.get("parked_until")
     if isinstance(until, str) and until <= (iso(now) or ""):
         return None
-    return {"wave_id": waves[0]["wave_id"], "until": until, "reason": (wave or {}).get("error")}
+    return {"wave_id": waves[0]["wave_id"], "until": until, "reason": wave.get("error")}
 
 
 def next_steps(found: Mapping[str, Any], program: str) -> Iterator[str]:
