@@ -67,7 +67,8 @@ def _run(args: argparse.Namespace) -> int:
     place, repo, state_dir = _place(args)
     found = found_tests(repo.top)
     silent = args.yes or args.json or args.quiet
-    if not silent and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+    begun = (repo.top / "tidegate.toml").exists()
+    if not silent and not begun and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         ask_for(args, found, input)
     steps = []
     for step in _steps(args, place, repo, state_dir):
@@ -84,7 +85,7 @@ def _run(args: argparse.Namespace) -> int:
     lines = [
         "next: see what is missing, try an item, add your own without --dry-run, look at the plan:"
     ]
-    if found and not args.test:
+    if found and not args.test and not begun:
         lines.insert(0, f"tests found: {found[0]}; --test writes them into the settings")
     show(document, map(safe_line, (*lines, *(f"  {one}" for one in commands))), as_json=args.json)
     return 0

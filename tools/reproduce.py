@@ -86,6 +86,11 @@ def verify(steps: Sequence[Step], args: argparse.Namespace) -> int:
         listed = [{"step": step.name, "claim": step.claim} for step in asked]
         show({"steps": listed}, (f"{one.name}: {one.claim}" for one in asked), as_json=args.json)
         return ExitCode.DONE
+    if not args.json:
+        from driver.terminal.progress import to_stderr
+
+        named = ", ".join(step.name for step in asked)
+        to_stderr().say(f"steps: {named}; tests take minutes; --step NAME runs one step")
     done = []
     with tempfile.TemporaryDirectory(prefix="tidegate-claims-") as scratch:
         for one in check(asked, Path(scratch), process_environment()):

@@ -52,7 +52,11 @@ def _run(asked: argparse.Namespace) -> int:
         if asked.follow:
             return follow(log)
         lines = list(log.more(last=True))
-        show({"wave_id": log.wave_id, "item": log.slug, "lines": lines}, lines, as_json=asked.json)
+        document = {"wave_id": log.wave_id, "item": log.slug, "lines": lines}
+        if asked.json:
+            show(document, (), as_json=True)
+        else:  # safe already, and their headings have a color
+            print("\n".join(lines))
     return 0
 
 
@@ -121,6 +125,7 @@ class Log:
     def _outputs(self, *, last: bool) -> Iterator[str]:
         from driver.cli.log_lines import FileTail, output_files
         from driver.terminal.color import CYAN, paint
+        from driver.terminal.invocation import current
         from driver.terminal.safe_text import log_line
         from state_store.documents.journal import safe_slug
 
@@ -132,7 +137,8 @@ class Log:
                 if self._shown != path:
                     self._shown = path
                     name = path.relative_to(folder).as_posix()
-                    yield paint(log_line(f"== {name} =="), CYAN)
+                    heading = log_line(f"== {name} ==")
+                    yield heading if current().json else paint(heading, CYAN)
                 yield line
 
 

@@ -255,6 +255,13 @@ def test_skills_call_the_command_line_and_nothing_else(repo: Checkout) -> None:
     assert kept.count("kept, it was there: ") >= 4
 
 
+@on_repo
+def test_settings_that_are_kept_are_not_told_of_tests(repo: Checkout) -> None:
+    repo.write({"tests/test_a.py": "import unittest\n"})
+    assert "tests found: " in init(repo)[1]
+    assert "tests found: " not in init(repo, "--skills")[1]
+
+
 def test_a_person_is_asked_three_questions(tmp_path: Path) -> None:
     answers = iter(["", "pytest -q tests", "gitlab"])
     questions: list[str] = []

@@ -105,6 +105,13 @@ def test_the_document_has_the_same_lines(api: StateAPI, tmp_path: Path) -> None:
     assert found["lines"] == looked(tmp_path, "cart").out.splitlines()
 
 
+def test_headings_have_a_color_for_people_only(api: StateAPI, tmp_path: Path) -> None:
+    shown = looked(tmp_path, "cart", "--color", "always").out
+    assert "\x1b[36m== agent-1/agent.out ==\x1b[0m\n" in shown
+    found = json.loads(looked(tmp_path, "cart", "--color", "always", "--json").out)
+    assert "== agent-1/agent.out ==" in found["lines"]
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
