@@ -72,6 +72,7 @@ def verify(steps: Sequence[Step], args: argparse.Namespace) -> int:
 
     from driver.cli.flags import guess
     from driver.maintenance.claims import Result, check
+    from driver.terminal.color import is_terminal
     from driver.terminal.safe_text import safe_text
     from state_store.documents.errors import ExitCode, InputError
     from tools.program import show
@@ -86,7 +87,7 @@ def verify(steps: Sequence[Step], args: argparse.Namespace) -> int:
         listed = [{"step": step.name, "claim": step.claim} for step in asked]
         show({"steps": listed}, (f"{one.name}: {one.claim}" for one in asked), as_json=args.json)
         return ExitCode.DONE
-    if not args.json:
+    if is_terminal(sys.stderr) and not args.json:
         from driver.terminal.progress import to_stderr
 
         named = ", ".join(step.name for step in asked)
