@@ -13,6 +13,7 @@ import pytest
 from driver.live.cells import width_of
 from driver.reports.compare import compare
 from driver.reports.diffs import Diff
+from driver.reports.documents import wave_of
 from driver.reports.overview import DiffSize, Overview, overview
 from driver.reports.pages.compare_page import compare_lines, compare_page
 from driver.reports.pages.files import write_reports
@@ -104,6 +105,20 @@ def test_tests_before_and_after_have_a_real_arrow() -> None:
     text = page(overview(reported.report(1)), None, {})
     assert " red \u2192 " in text
     assert "-&gt;" not in text
+
+
+@pytest.mark.parametrize("text", ["'<&>\" ", "\x1b"])
+def test_a_page_of_many_items_with_long_words_is_below_its_limit(text: str) -> None:
+    made = reported.report(MANY)
+    long = text * 10_000
+    finding = {"severity": long, "file": long, "line": 5, "why": long}
+    review = {"round": 1, "verdict": long, "summary": long, "findings": [finding] * 60}
+    words = {"title": long, "error": long, "ship_warning": long, "reviews": [review] * 3}
+    built = [{**one, **words} for one in wave_of(made)["built"]]
+    whole = overview({**wave_of(made), "built": built, "error": long})
+    found = page(whole, None, {})
+    assert len(found.encode()) < 3_000_000
+    is_inert(found)
 
 
 @pytest.mark.parametrize("text", ["x = 1\n", "'<&>\"\n", "\x1b" * 80 + "\n", "\u00e9\u4e2d\n"])

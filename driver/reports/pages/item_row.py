@@ -18,6 +18,7 @@ from state_store.documents.journal import safe_slug
 
 Json = Mapping[str, Any]
 COLUMNS = ("item", "result", "tests", "change", "repairs", "time", "tokens", "cost")
+_TITLE_BYTES, _FACT_BYTES = 400, 600
 _FEWEST_BYTES, _MOST_BYTES = 2_000, 120_000
 _CODE = re.compile("`([^`]*)`")
 _MOST_FINDINGS, _MOST_RECEIPTS = 20, 30
@@ -65,7 +66,7 @@ def remedy(item: Item) -> str:
 
 
 def _cells(item: Item) -> str:
-    title = f"<small>{html_text(item.title)}</small>" if item.title else ""
+    title = f"<small>{clipped(item.title, _TITLE_BYTES)}</small>" if item.title else ""
     size = item.diff
     change = f"+{size.added} -{size.removed}" if size else words.NONE
     numbers = {
@@ -90,16 +91,26 @@ def _cells(item: Item) -> str:
 def _body(item: Item, source: Source, read_first: list[str]) -> Iterator[str]:
     """Yields the parts in the order in which a person asks for them."""
     if item.reason:
-        yield f'<div class="why"><p>{html_text(item.reason)}</p>{remedy(item)}</div>'
+        reason = clipped(item.reason, source.room // 5)
+        yield f'<div class="why"><p>{reason}</p>{remedy(item)}</div>'
     if read_first:
         listed = "".join(f"<li>{html_text(why)}</li>" for why in read_first)
         yield f'<h3>Read this</h3><ul class="plain">{listed}</ul>'
     yield _facts(item)
-    yield from _reviews(item.record)
+    yield from _reviews(item.record, source.room // 5)
     if source.diff:
         yield _change(source.diff, source.room * 3 // 5)
     yield from _runs(item.record)
     yield from _outputs(item, source)
+
+
+def clipped(text: str, room: int) -> str:
+    """`text` as HTML of about `room` bytes; a cut text ends with three dots."""
+    whole = html_text(text[:room])
+    size = len(whole.encode())
+    if size <= room and len(text) <= room:
+        return whole
+    return html_text(text[: min(room, room * room // max(size, 1))]) + "..."
 
 
 def _facts(item: Item) -> str:
@@ -114,30 +125,37 @@ def _facts(item: Item) -> str:
         "Warning": record.get("ship_warning"),
     }
     rows = "".join(
-        f"<tr><th scope='row'>{name}</th><td><code>{html_text(str(value))}</code></td></tr>"
+        f"<tr><th scope='row'>{name}</th><td><code>{clipped(str(value), _FACT_BYTES)}</code></td>"
+        "</tr>"
         for name, value in facts.items()
         if value
     )
     return f'<div class="wide"><table>{rows}</table></div>' if rows else ""
 
 
-def _reviews(record: Json) -> Iterator[str]:
-    """Yields each review with its findings."""
+def _reviews(record: Json, room: int) -> Iterator[str]:
+    """Yields the reviews with their findings, of about `room` bytes."""
     for review in record.get("reviews") or ():
-        verdict = html_text(str(review.get("verdict")).replace("_", " "))
-        summary = html_text(str(review.get("summary") or review.get("reason") or ""))
-        found = (review.get("findings") or ())[:_MOST_FINDINGS]
-        listed = "".join(f"<li>{_finding(one)}</li>" for one in found)
+        verdict = clipped(str(review.get("verdict")).replace("_", " "), 30)
+        if room <= 0:
+            yield '<p class="dim">More reviews are in the details of the report.</p>'
+            return
+        summary = clipped(str(review.get("summary") or review.get("reason") or ""), room // 2)
+        room -= len(summary)
+        listed = ""
+        for one in (review.get("findings") or ())[:_MOST_FINDINGS]:
+            listed += f"<li>{_finding(one, room // 2)}</li>" if len(listed) < room else ""
+        room -= len(listed)
         findings = f'<ul class="plain">{listed}</ul>' if listed else ""
         yield f"<h3>Review {review.get('round') or ''}: {verdict}</h3><p>{summary}</p>{findings}"
 
 
-def _finding(finding: Json) -> str:
+def _finding(finding: Json, room: int) -> str:
     """A finding of a reviewer: its weight, its place and its words."""
     place = ":".join(str(finding[key]) for key in ("file", "line") if finding.get(key))
-    severity = html_text(str(finding.get("severity") or ""))
-    where = f" <code>{html_text(place)}</code>" if place else ""
-    return f"<b>{severity}</b>{where} {html_text(str(finding.get('why') or ''))}"
+    severity = clipped(str(finding.get("severity") or ""), 30)
+    where = f" <code>{clipped(place, _FACT_BYTES)}</code>" if place else ""
+    return f"<b>{severity}</b>{where} {clipped(str(finding.get('why') or ''), room)}"
 
 
 def _change(diff: Diff, room: int) -> str:
@@ -194,7 +212,7 @@ def _runs(record: Json) -> Iterator[str]:
     yield (
         f"<details><summary>Test runs: {len(ran)}</summary><div class='wide'><table><tr>"
         "<th scope='col'>purpose</th><th scope='col'>result</th><th scope='col' class='n'>time</th>"
-        f"<th scope='col'>tree</th></tr>{rows}</table></div><pre>{html_text(commands[:2_000])}"
+        f"<th scope='col'>tree</th></tr>{rows}</table></div><pre>{clipped(commands, 2_000)}"
         "</pre></details>"
     )
 

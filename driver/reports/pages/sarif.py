@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 from driver.domain.refusals import REFUSALS, words_of
 from driver.reports.overview import FAULTS, Item, Overview
-from driver.terminal.safe_text import safe_text
+from driver.terminal.safe_text import safe_text, shortened
 
 Json = Mapping[str, Any]
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _OTHER = "not-shipped"
-_MOST_PLACES, _MOST_FINDINGS = 5, 50
+_MOST_PLACES, _MOST_FINDINGS, _MOST_WORDS = 5, 50, 2_000
 _LEVELS = {"critical": "error", "major": "error", "minor": "warning"}
 
 
@@ -70,7 +70,7 @@ def _results(item: Item) -> Iterator[dict[str, Any]]:
 
 
 def _result(rule: str, level: str, text: str, places: list[dict[str, Any]]) -> dict[str, Any]:
-    message = {"text": safe_text(text)}
+    message = {"text": safe_text(shortened(text, _MOST_WORDS))}
     return {"ruleId": rule, "level": level, "message": message, "locations": places}
 
 

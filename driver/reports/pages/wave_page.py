@@ -12,14 +12,23 @@ from pathlib import Path
 from driver.reports import words
 from driver.reports.diffs import Diff
 from driver.reports.overview import Overview
-from driver.reports.pages.item_row import COLUMNS, Source, anchor, pill, remedy, room_for_each, row
+from driver.reports.pages.item_row import (
+    COLUMNS,
+    Source,
+    anchor,
+    clipped,
+    pill,
+    remedy,
+    room_for_each,
+    row,
+)
 from driver.reports.pages.style import STYLE
 from driver.reports.pages.timeline import timeline
 from driver.reports.summary_lines import left_out, next_command
 from driver.terminal.safe_text import counted, html_text
 
 MOST_TEXT_BYTES = 1_600_000  # of changes and outputs; marks and escapes add to it
-_MOST_NAMED = 12
+_MOST_NAMED, _REASON_BYTES = 12, 4_000
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -60,7 +69,11 @@ def _header(view: Overview) -> str:
     branch = view.wave.get("branch")
     where = f" on branch <code>{html_text(str(branch))}</code>" if branch else ""
     stopped = view.wave.get("error")
-    why = f'<div class="why"><p>Stopped: {html_text(str(stopped))}</p></div>' if stopped else ""
+    why = (
+        f'<div class="why"><p>Stopped: {clipped(str(stopped), _REASON_BYTES)}</p></div>'
+        if stopped
+        else ""
+    )
     when = html_text(view.ended_at[:16].replace("T", " "))
     return (
         f"<header><h1>{view.headline}</h1><p class='dim'>Wave <code>{html_text(view.wave_id)}"
@@ -130,7 +143,7 @@ def _not_shipped(view: Overview) -> str:
     """The items that need a person, with their reasons and remedies."""
     listed = "".join(
         f'<li>{pill(item)}<div><a class="name" href="#{anchor(item)}">{html_text(item.slug)}</a>'
-        f" {html_text(item.reason)}{remedy(item)}</div></li>"
+        f" {clipped(item.reason, _REASON_BYTES)}{remedy(item)}</div></li>"
         for item in view.not_done[:_MOST_NAMED]
     )
     more = len(view.not_done) - _MOST_NAMED
