@@ -149,8 +149,8 @@ _SHRINKS: tuple[Callable[[Json], dict[str, Any]], ...] = (
     _last_attempt,
     _without(_LISTS),
     _words_cut_at(100),
-    _words_cut_at(30),
     _without(("attempts",)),
+    _words_cut_at(30),
 )
 
 

@@ -147,5 +147,6 @@ def test_no_agent_helps_the_proof_of_another_item(folder: Path) -> None:
     agents = {"a": writes(calc__py="def twice(x): return x\n"), "b": helper}
     items = [item("a", "calc.py", IN_CALC, repairCap=0), item("b", "b.txt", "false", repairCap=0)]
     report, _ = scene.play(agents, items)
-    assert verdicts(report)["a"] in {"flaky", "failed"}
+    # A changed checkout says nothing about the work, so the item may be without a verdict.
+    assert verdicts(report)["a"] in {"flaky", "failed", "undecided"}
     assert report["shipped"] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -163,7 +162,7 @@ def _played(folder: Path, cases: dict[str, tuple[Project, Case]]) -> dict[str, P
         project, case = cases[name]
         return play(folder / "it", project, [case])[0]
 
-    names = [name for name, (project, _) in cases.items() if all(map(shutil.which, project.needs))]
+    names = [name for name, (project, _) in cases.items() if project.is_playable]
     results = beside_each_other(play_one, names, folder, at_once=2)
     return {name: future.result() for name, future in results.items()}
 

@@ -8,15 +8,17 @@ in a copy of its folder, so that a case tells whether it would have fooled a pla
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from driver.execution.processes import child_environment
+from driver.execution.processes import capture, child_environment
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item
 
 DEADLINE_S = 120
@@ -57,6 +59,16 @@ _SENTENCES = (
 )
 
 
+@cache
+def _is_there(program: str) -> bool:
+    if not (found := shutil.which(program)):
+        return False
+    # Installed by rustup it is a stand-in that fails where the home folder has no toolchain.
+    if program != "cargo":
+        return True
+    return capture((found, "-V"), cwd=Path.cwd(), env=os.environ, timeout_s=60.0).ok
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """What all cases of a runner start from; `needs` are programs without which none is played.
@@ -72,6 +84,11 @@ class Project:
     config: str = ""
     setup: str = ""
     green_exit: int = 0
+
+    @property
+    def is_playable(self) -> bool:
+        """True if this machine has the programs, and they run."""
+        return all(map(_is_there, self.needs))
 
 
 @dataclass(frozen=True, slots=True)
