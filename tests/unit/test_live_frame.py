@@ -109,7 +109,11 @@ TOTALS = ("3 of 30 done", "8 running", "19 waiting", "$4.20 of $40.00", "1.2M to
 
 @pytest.mark.parametrize(
     ("width", "height"),
-    itertools.product((1, 2, 10, 39, 40, 41, 60, 80, 100, 160, 250), (1, 2, 3, 5, 12, 13, 24, 60)),
+    [
+        *itertools.product(
+            (1, 2, 10, 39, 40, 41, 60, 80, 100, 160, 250), (1, 2, 3, 5, 12, 13, 24, 60)
+        )
+    ],
 )
 def test_no_frame_is_wider_or_higher_than_the_screen(width: int, height: int) -> None:
     for rows in ((), ROWS[:3], ROWS):
