@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import site
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -126,6 +127,9 @@ def test_who_changes_what_all_tests_run_with_ships_nothing(
     assert "the environment of all tests changed" in built(report)["a"]["error"]
 
 
+@pytest.mark.skipif(
+    not site.ENABLE_USER_SITE, reason="this Python imports nothing from the home folder"
+)
 @beside
 def test_work_that_imports_what_was_installed_meanwhile_waits_for_a_person(folder: Path) -> None:
     scene = Scene(folder, CALC)
