@@ -322,24 +322,35 @@ def test_the_page_follows_the_newest_wave_or_the_one_asked_for(own: Scene) -> No
             assert next(messages(server))["items"][0]["name"] == name
 
 
+# A shell that runs the tests in the background makes them ignore Ctrl-C.
+HEARS_CTRL_C = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("driver", run_name="__main__", alter_sys=True)
+"""
+
+
 def test_serve_prints_its_address_and_ends_with_ctrl_c(done: Scene) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "driver", "serve", "--state-dir", str(done.state)],
+        [sys.executable, "-c", HEARS_CTRL_C, "serve", "--state-dir", str(done.state)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "HOME": str(done.folder)},
         text=True,
     ) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().removeprefix("page:").strip()
-        port = int(address.rpartition(":")[2].strip("/"))
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-        connection.request("GET", "/")
-        assert connection.getresponse().status == 200
-        connection.close()
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=PATIENCE_S)
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().removeprefix("page:").strip()
+            port = int(address.rpartition(":")[2].strip("/"))
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+            connection.request("GET", "/")
+            assert connection.getresponse().status == 200
+            connection.close()
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
     assert (process.returncode, err) == (0, "")
 
 
