@@ -37,6 +37,14 @@ _DEFAULTS: Mapping[str, Any] = {
 _CLOSED = (DONE, ARCHIVED)
 
 
+def begun_database(state_dir: Path) -> Path:
+    """The database of a state folder. Raises InputError if no run has made it yet."""
+    database = state_dir / STATE_DB_FILENAME
+    if not database.exists():
+        raise InputError(f"no run has begun in {state_dir}; name its folder with --state-dir")
+    return database
+
+
 class WriteConflict(TidegateError):
     """tracker.json differs from the store in a way that only a person can resolve.
 

@@ -198,7 +198,7 @@ def _program() -> str:
     from driver.terminal.safe_text import typed
     from state_store.documents.interpreter import interpreter_name
 
-    if named := current().command.rpartition(" ")[0]:
+    if named := current().without_word:
         return named
     return typed(interpreter_name(), Path(__file__).resolve().parents[1] / "driver" / "tidegate.py")
 

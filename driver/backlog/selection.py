@@ -71,8 +71,8 @@ class Selection:
         return Counter(map(_REASON, self.skipped)) if self.kept_counts is None else self.kept_counts
 
     def shortened(self, most: int) -> Selection:
-        """The same with at most `most` skipped items of each reason. Their texts are copies: one
-        text of a long tracker would keep the memory of a thousand of its items."""
+        """This selection with at most `most` skipped items of each reason. Their texts are copies:
+        one text of a long tracker would keep the memory of a thousand of its items."""
         left, kept = Counter(dict.fromkeys(self.counts, most)), list[Skipped]()
         for one in self.skipped:
             if left[one.reason] > 0:

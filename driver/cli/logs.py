@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(asked: argparse.Namespace) -> int:
     from state_store.database.store import EventStore
     from state_store.documents.errors import InputError
-    from state_store.write_api import STATE_DB_FILENAME
+    from state_store.write_api import begun_database
     from tools.program import show
     from tools.settings.load import resolve_state_dir
 
@@ -45,10 +45,8 @@ def _run(asked: argparse.Namespace) -> int:
     if asked.lines < 0:
         raise InputError("--lines is 0 or more")
     state_dir = resolve_state_dir(asked.state_dir)
-    if not (state_dir / STATE_DB_FILENAME).exists():
-        raise InputError(f"no run has begun in {state_dir}; name its folder with --state-dir")
-    with EventStore(state_dir / STATE_DB_FILENAME) as store:
-        log = Log(store, _wave(state_dir, asked.wave), asked.item, asked.lines or None)
+    with EventStore(begun_database(state_dir)) as store:
+        log = Log(store, _wave(store, asked.wave), asked.item, asked.lines or None)
         if asked.follow:
             return follow(log)
         lines = list(log.more(last=True))
@@ -142,19 +140,18 @@ class Log:
                 yield line
 
 
-def _wave(state_dir: Path, asked: str | None) -> str:
+def _wave(store: EventStore, asked: str | None) -> str:
     """The wave with this id, or the only one that begins so; else the newest one."""
     from state_store.documents.errors import InputError
     from state_store.views.store_summary import StoreSummary, wave_named
-    from state_store.write_api import STATE_DB_FILENAME
 
-    path = str(state_dir / STATE_DB_FILENAME)
+    path = str(store.path)
     if asked is not None:
         return wave_named(path, asked)
     with StoreSummary(path) as summary:
         newest = summary.newest_waves(1)
     if not newest:
-        raise InputError(f"there is no wave in {state_dir} yet")
+        raise InputError(f"there is no wave in {store.path.parent} yet")
     return newest[0]
 
 

@@ -55,7 +55,7 @@ def unknown(word: str) -> int:
 
 
 def _lines() -> Iterator[str]:
-    program = current().command.rpartition(" ")[0]
+    program = current().without_word
     yield f"usage: {program} WORD ..."
     for group, words in groups().items():
         yield ""

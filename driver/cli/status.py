@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from driver.cli.status_facts import facts, next_steps
-from driver.terminal.amounts import duration, tokens, usd
+from driver.terminal.amounts import duration, known_cost, tokens, usd
 from driver.terminal.color import BOLD, DIM, RED, YELLOW, paint
 from driver.terminal.invocation import current, schema
 from driver.terminal.safe_text import counted, safe_line
@@ -98,7 +98,7 @@ def watch(shown: Callable[[], str], wait: Callable[[], object]) -> int:
 
 
 def _program() -> str:
-    return current().command.rpartition(" ")[0] or "tidegate"
+    return current().without_word or "tidegate"
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -171,10 +171,8 @@ def _waves(waves: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _use(wave: Mapping[str, Any]) -> str:
-    """Tokens and cost; an unknown cost is not zero."""
-    is_least = wave.get("lower_bound") or wave.get("unpriced")
-    cost = f"{'at least ' if is_least else ''}{usd(wave['cost_usd'])}"
-    cost = "cost unknown" if is_least and not wave["cost_usd"] else cost
+    is_least = bool(wave.get("lower_bound") or wave.get("unpriced"))
+    cost = known_cost(wave["cost_usd"], is_least=is_least)
     return f"{tokens(wave['tokens'])} tokens, {cost}"
 
 

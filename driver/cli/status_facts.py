@@ -82,28 +82,25 @@ def _running(folder: str) -> list[dict[str, Any]]:
     """The waves under way, with host, process and the phase of each item."""
     runs = os.path.join(folder, "runs")
     try:
-        paths = (os.path.join(runs, name, "run.json") for name in sorted(os.listdir(runs)))
-        records = [_json(path) for path in paths if os.path.isfile(path)]
+        if not any(os.path.isfile(os.path.join(runs, one, "run.json")) for one in os.listdir(runs)):
+            return []
     except OSError:  # no run has begun
-        return []
-    if not records:
         return []
     from pathlib import Path
 
-    from driver.run_state.run_registry import waves_alive
+    from driver.run_state.run_registry import runs_alive
     from state_store.database.store import EventStore
     from state_store.views.wave_progress import read_progress
 
-    alive = waves_alive(Path(folder))
+    records = runs_alive(Path(folder))
+    if not records:
+        return []
     found = []
-    for record in records:
-        wave = str(record.get("wave_id")) if isinstance(record, dict) else ""
-        if wave not in alive:
-            continue
-        with EventStore(os.path.join(folder, DATABASE)) as store:
-            progress = read_progress(store, wave)
-        host = {key: record.get(key) for key in ("host", "pid")}
-        found.append({**host, **progress.to_json(), "started": iso(progress.started)})
+    with EventStore(os.path.join(folder, DATABASE)) as store:
+        for record in records:
+            progress = read_progress(store, str(record.get("wave_id")))
+            host = {key: record.get(key) for key in ("host", "pid")}
+            found.append({**host, **progress.to_json(), "started": iso(progress.started)})
     return sorted(found, key=lambda one: str(one["started"]))
 
 

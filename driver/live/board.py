@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from driver.live.agent_output import NO_SIGN, Sign
-from driver.terminal.amounts import duration, tokens, usd
+from driver.terminal.amounts import duration, known_cost, tokens, usd
 from driver.terminal.safe_text import safe_line
 from state_store.views.item_progress import (
     DONE,
@@ -115,7 +115,9 @@ def totals(progress: WaveProgress, now: float) -> list[str]:
     found += [f"{waiting} waiting"] if waiting else []
     found.append(_cost(progress))
     if progress.tokens or "tokens" in progress.ceilings:
-        found += [of_ceiling(progress, "tokens", tokens, progress.tokens) + " tokens"]
+        ceiling = progress.ceilings.get("tokens")
+        of = "" if ceiling is None else f" of {tokens(ceiling)}"
+        found.append(f"{tokens(progress.tokens)}{of} tokens")
     if progress.started is not None:
         found.append(duration((progress.finished or now) - progress.started))
     found += [f"{progress.queued} more in the queue"] if progress.queued else []
@@ -124,19 +126,12 @@ def totals(progress: WaveProgress, now: float) -> list[str]:
 
 def _cost(progress: WaveProgress) -> str:
     """The cost so far; an unknown one is never zero."""
-    if not progress.is_cost_known:
-        ceiling = progress.ceilings.get("usd")
-        return "cost unknown" if ceiling is None else f"cost unknown, ceiling {usd(ceiling)}"
-    least = "at least " if progress.is_lower_bound else ""
-    return least + of_ceiling(progress, "usd", usd, progress.cost_usd)
-
-
-def of_ceiling(
-    progress: WaveProgress, unit: str, worded: Callable[[float], str], amount: float
-) -> str:
-    """An amount, and the wave's ceiling for it if there is one."""
-    ceiling = progress.ceilings.get(unit)
-    return worded(amount) if ceiling is None else f"{worded(amount)} of {worded(ceiling)}"
+    cost = known_cost(progress.cost_usd, is_least=progress.is_lower_bound)
+    if (ceiling := progress.ceilings.get("usd")) is None:
+        return cost
+    return (
+        f"{cost} of {usd(ceiling)}" if progress.is_cost_known else f"{cost}, ceiling {usd(ceiling)}"
+    )
 
 
 def _notes(progress: WaveProgress, now: float, stopping: str) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from driver.live.agent_output import OutputWatch
 from driver.live.board import Board, board
 from driver.run_state.context import Wave
 from driver.terminal.safe_text import without_remedy
 from state_store.documents.errors import TidegateError
-from state_store.views.wave_progress import WaveProgress, later_events, read_progress
+from state_store.views.wave_progress import WaveProgress, catch_up, read_progress
 
 
 class WaveView:
@@ -26,11 +27,8 @@ class WaveView:
         store = self._wave.recorder.store
         if self._progress is None:
             self._progress = read_progress(store, self._wave.wave_id)
-        try:
-            for event in later_events(store, self._progress):
-                self._progress.apply(event)
-        except TidegateError:
-            pass
+        with suppress(TidegateError):
+            catch_up(store, self._progress)
         return self._progress
 
     def board(self) -> Board:

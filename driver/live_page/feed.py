@@ -24,7 +24,7 @@ from state_store.documents.errors import InputError
 from state_store.documents.journal import safe_slug
 from state_store.views.item_progress import ItemProgress
 from state_store.views.store_summary import StoreSummary
-from state_store.views.wave_progress import WaveProgress, later_events, read_progress
+from state_store.views.wave_progress import WaveProgress, catch_up, read_progress
 from tools import halt
 
 MOST_LINES = 200
@@ -65,8 +65,7 @@ class Feed:
                 raise InputError("the database was replaced; start serve again")
             self._choose()
             if self.progress is not None:
-                for event in later_events(self.store, self.progress):
-                    self.progress.apply(event)
+                catch_up(self.store, self.progress)
             self._fault = ""
         except StoreBusyError:
             pass

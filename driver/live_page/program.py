@@ -31,7 +31,7 @@ def _run(asked: argparse.Namespace) -> int:
     from driver.live_page.server import LivePageServer
     from state_store.database.store import EventStore
     from state_store.documents.errors import CannotRunError, InputError
-    from state_store.write_api import STATE_DB_FILENAME
+    from state_store.write_api import begun_database
     from tools.settings.load import process_environment, resolve_state_dir
 
     if asked.json:
@@ -39,10 +39,7 @@ def _run(asked: argparse.Namespace) -> int:
     if not 0 <= asked.port <= 65535:
         raise InputError("--port is a number from 0 to 65535")
     state_dir = resolve_state_dir(asked.state_dir)
-    path = state_dir / STATE_DB_FILENAME
-    if not path.exists():
-        raise InputError(f"no run has begun in {state_dir}; name its folder with --state-dir")
-    token = secrets.token_urlsafe(18)
+    path, token = begun_database(state_dir), secrets.token_urlsafe(18)
     with EventStore(path) as store:
         feed = Feed(store, state_dir, asked.wave)
         feed.look()

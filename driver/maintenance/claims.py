@@ -100,9 +100,11 @@ _DEMO = (
     ),
 )
 IN_A_CHECKOUT = (
-    _tests("tests", "units, contracts, integration and pages", *(
-        f"tests/{name}" for name in ("unit", "contracts", "integration", "documents")
-    )),
+    _tests(
+        "tests",
+        "units, contracts, integration and pages",
+        *("tests/unit", "tests/contracts", "tests/integration", "tests/documents"),
+    ),
     _tests("attacks", "a sample of the attacks on the evidence is refused", "tests/attacks"),
     _tests("faults", "a sample of kills, crashes and full disks loses nothing", "tests/faults"),
     Step("types", "every module is typed strictly", (PYTHON, "-m", "mypy"), needs=("mypy",)),
@@ -113,7 +115,7 @@ IN_A_CHECKOUT = (
         *("-m", "bench", "tests/bench/bench_selection.py", "tests/bench/bench_store.py"),
     ),
     *_DEMO,
-)  # fmt: skip
+)
 INSTALLED = (
     Step("start", "the command starts", (*_TIDEGATE, "version"), timeout_s=60.0),
     *_DEMO,

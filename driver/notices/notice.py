@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from driver.terminal.amounts import duration, tokens, usd
+from driver.terminal.amounts import duration, known_cost, tokens
 from driver.terminal.safe_text import counted, safe_line
 from state_store.views.wave_progress import WaveProgress
 
@@ -61,13 +61,10 @@ def text_of(facts: Mapping[str, Any]) -> str:
 
 def _use(facts: Mapping[str, Any]) -> str:
     """Cost and tokens; an unknown amount is never zero."""
-    amounts = {"cost": (usd(facts["cost_usd"]), facts["cost_usd"])}
-    amounts["tokens"] = (f"{tokens(facts['tokens'])} tokens", facts["tokens"])
-    least = "at least " if facts["lower_bound"] else ""
-    return ", ".join(
-        f"{name} unknown" if least and not amount else f"{least}{told}"
-        for name, (told, amount) in amounts.items()
-    )
+    is_least, used = facts["lower_bound"], facts["tokens"]
+    count = f"{'at least ' if is_least else ''}{tokens(used)} tokens"
+    count = "tokens unknown" if is_least and not used else count
+    return f"{known_cost(facts['cost_usd'], is_least=is_least)}, {count}"
 
 
 def payload(template: str, facts: Mapping[str, Any]) -> bytes:

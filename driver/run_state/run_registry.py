@@ -81,8 +81,12 @@ def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
 
 def waves_alive(state_dir: Path) -> set[str]:
     """The waves of this state folder that are under way, as far as can be seen."""
-    found = map(_record, _records(state_dir))
-    return {str(record.get("wave_id")) for record in found if _is_alive(record)}
+    return {str(record.get("wave_id")) for record in runs_alive(state_dir)}
+
+
+def runs_alive(state_dir: Path) -> list[dict[str, Any]]:
+    """The notes of the runs of this state folder that are under way, as far as can be seen."""
+    return list(filter(_is_alive, map(_record, _records(state_dir))))
 
 
 def _records(state_dir: Path) -> list[Path]:

@@ -30,3 +30,11 @@ def usd(amount: float) -> str:
     if amount < 0.005:
         return "<$0.01"
     return f"${amount:.2f}" if amount < 1000 else f"${amount:.0f}"
+
+
+def known_cost(amount: float, *, is_least: bool) -> str:
+    """`$0.04`, or `at least $0.04` and `cost unknown` if a part of it is unknown, which is never
+    zero."""
+    if is_least and not amount:
+        return "cost unknown"
+    return f"at least {usd(amount)}" if is_least else usd(amount)

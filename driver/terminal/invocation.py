@@ -20,6 +20,11 @@ class Invocation:
         self.color = AUTO
 
     @property
+    def without_word(self) -> str:
+        """The command without its word, such as `tidegate`; "" for a program file."""
+        return self.command.rpartition(" ")[0]
+
+    @property
     def program(self) -> str:
         """The name in error messages."""
         return f"tidegate {self.topic}" if self.command else self.topic

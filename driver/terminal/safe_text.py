@@ -14,6 +14,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Any
 
@@ -45,10 +46,7 @@ def _seen(match: re.Match[str]) -> str:
 
 def safe_text(text: str) -> str:
     """`text` with all control characters escaped except line breaks and tabs."""
-    return "\n".join(
-        "\t".join(safe_line(cell) for cell in line.split("\t"))
-        for line in text.replace("\r\n", "\n").split("\n")
-    )
+    return _by_cells(text, safe_line)
 
 
 def log_line(text: str) -> str:
@@ -60,9 +58,13 @@ def log_line(text: str) -> str:
 
 def log_text(text: str) -> str:
     """Like `log_line`, for several lines; tabs are kept."""
+    return _by_cells(text, log_line)
+
+
+def _by_cells(text: str, safe: Callable[[str], str]) -> str:
+    """`text` with `safe` applied between its tabs and ends of lines."""
     return "\n".join(
-        "\t".join(log_line(cell) for cell in line.split("\t"))
-        for line in text.replace("\r\n", "\n").split("\n")
+        "\t".join(map(safe, line.split("\t"))) for line in text.replace("\r\n", "\n").split("\n")
     )
 
 
@@ -83,7 +85,7 @@ def html_text(text: str) -> str:
 
 def xml_text(text: str) -> str:
     """`text` for an element or an attribute of XML 1.0, which forbids most control characters."""
-    return safe_text(text).translate(_ENTITIES)
+    return html_text(text)
 
 
 def json_text(document: str) -> str:

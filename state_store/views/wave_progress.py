@@ -207,6 +207,12 @@ def later_events(store: EventStore, progress: WaveProgress) -> Iterator[Row]:
     return store.scan_several(streams, progress.last_id)
 
 
+def catch_up(store: EventStore, progress: WaveProgress) -> None:
+    """Apply what the store has of the wave by now."""
+    for event in later_events(store, progress):
+        progress.apply(event)
+
+
 def fold(wave_id: str, events: Iterable[Row]) -> WaveProgress:
     """The progress after these events."""
     found = WaveProgress(wave_id)
