@@ -1,0 +1,132 @@
+"""The choice of a level: the strongest whose wall no attempt of the escape test left.
+
+The answer is kept in a file of the state folder until the next boot, or until the kernel, the user
+or a program of the walls changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from driver.execution.sandbox_probe import Facts, program_outside
+from driver.walls.escape import OF_LIMITS, Held
+from driver.walls.filters import known_machine
+from driver.walls.wall import Level, Means
+from state_store.values.lazy_dataclass import dataclass
+
+ENGINES = ("podman", "docker")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+# An escape that a level is known to allow. Landlock stops signals from ABI 6 on.
+_TOLERATED = {
+    Level.CONTAINER: OF_LIMITS,
+    Level.BWRAP: OF_LIMITS,
+    Level.LANDLOCK: OF_LIMITS | {"signal_outside"},
+}
+
+
+class WallRefusedError(Exception):
+    """The machine has no wall as strong as the settings require."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The settings of `[sandbox]`. `level` None is `auto`; `require` is the weakest allowed."""
+
+    level: Level | None = None
+    require: Level = Level.NONE
+    image: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The chosen means, and why each stronger level was passed over, as sentences."""
+
+    means: Means
+    passed_over: tuple[str, ...] = ()
+
+
+def candidates(
+    asked: Asked, facts: Facts, environ: Mapping[str, str], avoid: Iterable[Path]
+) -> tuple[Means, ...]:
+    """The means that may work here, the strongest first. `facts` are those of `sandbox_probe`."""
+    machine, python = platform.machine(), Path(sys.executable)
+    abi = facts.landlock_abi if facts.seccomp and known_machine(machine) else 0
+    path, folders = environ.get("PATH", os.defpath), tuple(avoid)
+    engine = next(filter(None, (program_outside(one, path, folders) for one in ENGINES)), "")
+    found: list[Means] = []
+    if asked.image and engine:
+        found.append(Means(Level.CONTAINER, python, machine, program=engine, image=asked.image))
+    bwrap = program_outside("bwrap", path, folders)
+    if bwrap and known_machine(machine) and facts.seccomp:
+        found.append(Means(Level.BWRAP, python, machine, program=bwrap, landlock_abi=abi))
+    if abi:
+        shared = Means(Level.LANDLOCK, python, machine, landlock_abi=abi)
+        own = Means(Level.LANDLOCK, python, machine, landlock_abi=abi, own_loopback=True)
+        found += [own, shared]
+    if facts.posix:
+        found.append(Means(Level.LIMITS, python, machine))
+    found.append(Means(Level.NONE, python, machine))
+    return tuple(one for one in found if asked.level in (None, one.level))
+
+
+def choose(asked: Asked, possible: Iterable[Means], held: Callable[[Means], Held]) -> Chosen:
+    """The first means whose wall holds. Raises WallRefusedError below `require`."""
+    passed_over: list[str] = []
+    for means in possible:
+        if not means.level.at_least(asked.require):
+            break
+        if means.level not in _TOLERATED:
+            return Chosen(means, tuple(passed_over))
+        result = held(means)
+        wrong = result.problem or ", ".join(result.escaped.keys() - _TOLERATED[means.level])
+        if not wrong:
+            return Chosen(means, tuple(passed_over))
+        passed_over.append(f"{means.name}: {wrong}")
+    reasons = "; ".join(passed_over) or "nothing that it needs was found"
+    least = asked.level or asked.require
+    raise WallRefusedError(f"no wall of level {least} can be made here: {reasons}")
+
+
+def kept_choice(file: Path, asked: Asked, possible: Iterable[Means]) -> Chosen | None:
+    """The choice of an earlier run since this boot, if nothing that it rests on has changed."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if kept["key"] == _key(asked, possible):
+            known = {_identity(means): means for means in possible}
+            return Chosen(known[kept["means"]], tuple(map(str, kept["passed_over"])))
+    return None
+
+
+def text_to_keep(asked: Asked, possible: Iterable[Means], chosen: Chosen) -> str:
+    """The text for the file that `kept_choice` reads."""
+    return json.dumps(
+        {
+            "key": _key(asked, possible),
+            "means": _identity(chosen.means),
+            "passed_over": chosen.passed_over,
+        }
+    )
+
+
+def _identity(means: Means) -> str:
+    return repr(means)
+
+
+def _key(asked: Asked, possible: Iterable[Means]) -> str:
+    """The facts that a choice rests on."""
+    with suppress(OSError):
+        boot = _BOOT.read_text(encoding="ascii").strip()
+        own = sorted(Path(__file__).parent.glob("*.py"))
+        programs = [Path(means.program) for means in possible if means.program]
+        stamps = [(str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in programs]
+        sums = [zlib.crc32(one.read_bytes()) for one in own]
+        rests_on = (boot, os.getuid(), platform.release(), repr(asked), tuple(possible))
+        return repr((*rests_on, stamps, sums))
+    return ""

@@ -1,0 +1,127 @@
+"""Turns a command and its wall into the arguments that run it inside. Asks no kernel.
+
+At `container` the engine's client is started, at `bwrap` and `landlock` the launcher, at `limits`
+the launcher without rules for files, and at `none` the command itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from driver.walls import launcher
+from driver.walls.filters import families, seccomp_filter
+from driver.walls.wall import Level, Limits, Means, Network, Wall
+
+DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
+
+
+def enclosed(
+    argv: Sequence[str], folder: Path, wall: Wall, means: Means, status: Path
+) -> tuple[str, ...]:
+    """The arguments that run `argv` in `folder`, inside `wall`.
+
+    `status` is a new file outside of the wall, which `why_not_entered` reads after the run.
+    """
+    if means.level is Level.NONE:
+        return tuple(argv)
+    if means.level is Level.CONTAINER:
+        return _container(argv, folder, wall, means, status)
+    start = (str(means.python), "-I", "-S", "-B", launcher.__file__, f"status={status}")
+    words = [*start, *_limit_words(wall.limits), *(f"group={path}" for path in wall.groups)]
+    if means.landlock_abi:
+        words.append(f"abi={means.landlock_abi}")
+    if means.level is Level.LIMITS:
+        return (*words, "--", *argv)
+    if means.level is Level.BWRAP:
+        # A namespace hides the sockets of the file system, so opening one is no danger.
+        allowed = families(wall.network, unix_sockets=True)
+        words += ["wrapper=1", f"seccomp={seccomp_filter(means.machine, allowed).hex()}"]
+        return (*words, "--", means.program, *_bwrap(folder, wall), "--", *argv)
+    return (*words, *_landlock_words(wall, means), "--", *argv)
+
+
+def why_not_entered(level: Level, status: str) -> str:
+    """The reason why the command was never started, as a sentence; "" if it was."""
+    if level in (Level.NONE, Level.CONTAINER):
+        return ""
+    lines = status.splitlines()
+    failed = next((line for line in lines if line.startswith("failed")), "")
+    if failed or "entered" not in lines:
+        return f"the wall {level} could not be made: {failed.removeprefix('failed').strip()}"
+    if level is Level.BWRAP and not any("exit-code" in fact for fact in _facts(lines)):
+        return "bwrap did not start the command"
+    return ""
+
+
+def _facts(lines: Iterable[str]) -> list[dict[str, object]]:
+    """The JSON lines that bwrap has written."""
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def _limit_words(limits: Limits) -> list[str]:
+    values = {
+        "DATA": limits.memory,
+        "FSIZE": limits.file_size,
+        "NOFILE": limits.open_files,
+        "CPU": limits.cpu_s,
+    }
+    words = [f"limit={name}:{value}" for name, value in values.items() if value]
+    return ["limit=CORE:0", *words, f"processes={limits.processes}"]
+
+
+def _landlock_words(wall: Wall, means: Means) -> list[str]:
+    """The words for the launcher. A loopback that nobody shares needs a network of its own."""
+    own = means.own_loopback and wall.network is not Network.HOST
+    network = wall.network if own or wall.network is Network.HOST else Network.NONE
+    program = seccomp_filter(means.machine, families(network, wall.unix_sockets))
+    return [
+        *(f"read={path}" for path in (*wall.readable, "/proc")),
+        *(f"write={path}" for path in wall.writable),
+        *(f"hidden={path}" for path in wall.hidden),
+        *(f"device={path}" for path in DEVICES),
+        *(("loopback=1",) if own else ()),
+        *(("no_tcp=1",) if network is Network.NONE else ()),
+        f"seccomp={program.hex()}",
+    ]
+
+
+def _bwrap(folder: Path, wall: Wall) -> list[str]:
+    """The arguments of bwrap. Deeper paths come later, because each mount covers those before."""
+    mounts: list[tuple[Path, list[str]]] = [
+        *((path, ["--ro-bind-try", str(path), str(path)]) for path in wall.readable),
+        *((path, ["--tmpfs", str(path)]) for path in wall.hidden),
+        *((path, ["--bind", str(path), str(path)]) for path in wall.writable),
+    ]
+    size = ("--size", str(wall.limits.scratch)) if wall.limits.scratch else ()
+    private = ["--dev", "/dev", "--proc", "/proc", *size, "--tmpfs", "/tmp"]
+    ordered = sorted(mounts, key=lambda mount: len(mount[0].parts))
+    return [
+        *("--unshare-all", "--cap-drop", "ALL"),
+        *(("--share-net",) if wall.network is Network.HOST else ()),
+        *private,
+        *(word for _, words in ordered for word in words),
+        *("--chdir", str(folder)),
+    ]
+
+
+def _container(
+    argv: Sequence[str], folder: Path, wall: Wall, means: Means, status: Path
+) -> tuple[str, ...]:
+    """The arguments of docker or podman. The image brings the system, so only places are bound."""
+    limits = wall.limits
+    network = "host" if wall.network is Network.HOST else "none"
+    bound = [f"--volume={path}:{path}:ro" for path in wall.readable]
+    bound += [f"--volume={path}:{path}:rw" for path in wall.writable]
+    return (
+        *(means.program, "run", "--rm", "--interactive", "--init", "--pull=never"),
+        *(f"--cidfile={status}", f"--network={network}", "--read-only", "--ipc=private"),
+        *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
+        f"--tmpfs=/tmp:rw,exec,size={limits.scratch}" if limits.scratch else "--tmpfs=/tmp:rw,exec",
+        *((f"--memory={limits.memory}",) if limits.memory else ()),
+        *((f"--pids-limit={limits.processes}",) if limits.processes else ()),
+        *(f"--user={os.getuid()}:{os.getgid()}", f"--workdir={folder}", *bound),
+        *(means.image, *argv),
+    )

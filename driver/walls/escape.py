@@ -1,0 +1,97 @@
+"""The escape test: runs the attempts inside a wall, and looks outside for what they did."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from driver.execution.command import Command, could_not_run_reason
+from driver.execution.processes import Processes
+from driver.filesystem.temporary import scratch_folder
+from driver.walls import attempts
+from driver.walls.enclose import enclosed, why_not_entered
+from driver.walls.groups import group_for
+from driver.walls.stage import Stage, staged
+from driver.walls.system import hidden_paths, system_paths
+from driver.walls.wall import Level, Limits, Means, Network, Wall
+from state_store.values.lazy_dataclass import dataclass, field
+
+TIMEOUT_S = 60.0
+MIB = 1 << 20
+_LIMITS = Limits(memory=192 * MIB, processes=48, file_size=64 * MIB, scratch=64 * MIB)
+_MORE_MEMORY, _MORE_PROCESSES = 256 * MIB, 96
+# These two break a limit; all other attempts leave the wall.
+OF_LIMITS = frozenset({"fill_memory", "fork_bomb"})
+ESCAPES = tuple(name for name in attempts.ATTEMPTS if name not in OF_LIMITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The result of the test. `escaped` has the attempts that succeeded, with their words.
+
+    `blocked` has the others, with the errors that stopped them. `problem` says why a command
+    cannot work in this wall as usual, "" if it can.
+    """
+
+    escaped: dict[str, str] = field(default_factory=dict)
+    blocked: dict[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+
+def tested(means: Means, network: Network, processes: Processes) -> Held:
+    """Try to escape from a wall of this level."""
+    with staged() as stage, scratch_folder() as outside, group_for(_LIMITS) as groups:
+        wall = Wall(
+            readable=(*system_paths(), Path(attempts.__file__)),
+            writable=(stage.inside,),
+            hidden=hidden_paths(),
+            network=network,
+            limits=_LIMITS,
+            groups=groups,
+        )
+        own = network is Network.LOOPBACK and _has_loopback(means)
+        facts = stage.facts() | {
+            "memory": _MORE_MEMORY,
+            "processes": _MORE_PROCESSES,
+            "own_loopback": own,
+        }
+        program = (sys.executable, "-I", "-S", "-B", attempts.__file__, json.dumps(facts))
+        status = outside / "status"
+        argv = enclosed(program, stage.inside, wall, means, status)
+        environment = {"PATH": os.defpath, "HOME": str(stage.inside), "TMPDIR": str(stage.inside)}
+        done = processes.run(Command(argv, stage.inside, environment, TIMEOUT_S))
+        entered = status.read_text(encoding="utf-8") if status.exists() else ""
+        if reason := could_not_run_reason(done) or why_not_entered(means.level, entered):
+            return Held(problem=f"{reason} {done.stderr.strip()}".strip())
+        if done.exit_code != 0:
+            last = done.stderr.strip().rpartition("\n")[2]
+            return Held(problem=f"the attempts ended with {done.exit_code or done.ending}: {last}")
+        return _judged(stage, json.loads(done.stdout))
+
+
+def _has_loopback(means: Means) -> bool:
+    return means.own_loopback if means.level is Level.LANDLOCK else True
+
+
+def _judged(stage: Stage, words: dict[str, str]) -> Held:
+    """Sort the attempts by what the outside shows, and by secrets in their words."""
+    seen = {f"write_{name}": path.exists() for name, path in stage.places.items()}
+    seen |= {
+        "connect_loopback": stage.reached("loopback"),
+        "connect_abroad": stage.reached("abroad") | stage.reached("abroad_udp"),
+        "connect_abstract": stage.reached("abstract"),
+        "docker_socket": stage.reached("docker"),
+        "ssh_agent": stage.reached("ssh_agent"),
+        "signal_outside": stage.signalled.exists(),
+    }
+    of_secrets = ("read_key_file", "read_environment", "read_through_root", "kernel_keyring")
+    seen |= {name: stage.secret in words[name] for name in of_secrets}
+    claimed = {name: words[name].startswith(attempts.GOT) for name in attempts.ATTEMPTS}
+    result = {name: seen.get(name, claimed[name]) for name in attempts.ATTEMPTS}
+    return Held(
+        escaped={name: words[name] for name, escaped in result.items() if escaped},
+        blocked={name: words[name] for name, escaped in result.items() if not escaped},
+        problem=words["as_usual"],
+    )

@@ -1,0 +1,214 @@
+"""The program that enters a wall and becomes the command inside.
+
+`enclose` starts it with `python -I -S -B`. Its words are `NAME=VALUE`, in any order, up to `--`;
+the command follows. It writes `entered` to the status file just before the command starts, or
+`failed REASON`, so that a wall that cannot be made is never taken for a result of the command.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]  # `signal` itself costs time and memory
+import ctypes
+import os
+import resource
+import struct
+import sys
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_SET_SECCOMP, _SECCOMP_FILTER, _DROP_BOUNDING, _NO_NEW_PRIVS = 22, 2, 24, 38
+_CLEAR_AMBIENT = (47, 4)
+_NEW_NET, _NEW_USER = 0x40000000, 0x10000000
+_LAST_CAPABILITY = 63
+_SET_FLAGS, _UP, _RUNNING = 0x8914, 0x1, 0x40
+
+# Rights of files, and of folders, in the order of the kernel's bits.
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+
+
+class Order:
+    """The words before `--`, and the command."""
+
+    def __init__(self, words: list[str]) -> None:
+        end = words.index("--")
+        self.command = words[end + 1 :]
+        self._words = [word.partition("=")[::2] for word in words[:end]]
+
+    def all(self, name: str) -> list[str]:
+        """Each value of a name."""
+        return [value for one, value in self._words if one == name]
+
+    def one(self, name: str) -> str:
+        """The last value of a name, or ""."""
+        return (self.all(name) or [""])[-1]
+
+
+def main(words: list[str]) -> None:
+    """Enter the wall and start the command. Does not return."""
+    order = Order(words)
+    status = os.open(
+        order.one("status"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+    )
+    try:
+        command = _enter(order, status)
+        os.write(status, b"entered\n")
+        os.execvpe(command[0], command, _environment())
+    except OSError as problem:
+        os.write(status, f"failed {problem.filename or ''} {problem.strerror}\n".encode())
+        os._exit(126)
+
+
+def _enter(order: Order, status: int) -> list[str]:
+    """Give up all that the order says; returns the command that comes next."""
+    for group in order.all("group"):
+        with open(group, "w") as members:  # noqa: PTH123 - pathlib costs as much as all the rest
+            members.write("0")
+    if order.one("loopback"):
+        _own_loopback()
+    processes = int(order.one("processes") or 0)
+    if processes and os.getuid() != 0:
+        _limit("NPROC", _tasks_of(os.getuid()) + processes)
+    for name, _, value in (word.partition(":") for word in order.all("limit")):
+        _limit(name, int(value))
+    if order.one("abi"):
+        _checked(_LIBC.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+        _landlock(order, int(order.one("abi")))
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores both
+        signal.signal(number, signal.SIG_DFL)
+    program = bytes.fromhex(order.one("seccomp"))
+    if order.one("wrapper"):
+        filters = os.memfd_create("seccomp", 0)
+        os.write(filters, program)
+        os.lseek(filters, 0, os.SEEK_SET)
+        os.set_inheritable(status, True)
+        first, *rest = order.command
+        return [first, "--seccomp", str(filters), "--json-status-fd", str(status), *rest]
+    if program:
+        _drop_capabilities()
+        _seccomp(program)
+    return order.command
+
+
+def _environment() -> dict[str, str]:
+    """The environment as it was given: Python itself may have added a locale."""
+    with open("/proc/self/environ", "rb") as given:  # noqa: PTH123
+        has_locale = b"LC_CTYPE" in given.read()
+    return {name: value for name, value in os.environ.items() if has_locale or name != "LC_CTYPE"}
+
+
+def _checked(result: int, step: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), step)
+    return result
+
+
+def _limit(name: str, value: int) -> None:
+    kind = getattr(resource, f"RLIMIT_{name}")
+    hard = resource.getrlimit(kind)[1]
+    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (most, most))
+
+
+def _tasks_of(user: int) -> int:
+    """The number of threads of a user, which is what the kernel's limit counts."""
+    found = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            try:
+                if os.stat(f"/proc/{name}").st_uid == user:  # noqa: PTH116
+                    found += len(os.listdir(f"/proc/{name}/task"))  # noqa: PTH208
+            except OSError:
+                continue
+    return found
+
+
+def _own_loopback() -> None:
+    """Move into a network that has nothing but a loopback, and start that."""
+    user, group = os.geteuid(), os.getegid()
+    if _LIBC.unshare(_NEW_NET) != 0:
+        _checked(_LIBC.unshare(_NEW_USER | _NEW_NET), "own network")
+        for file, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
+            with open(f"/proc/self/{file}", "w") as mapping:  # noqa: PTH123
+                mapping.write(text)
+    socket = _checked(_LIBC.socket(2, 2, 0), "loopback")
+    request = ctypes.create_string_buffer(struct.pack("=16sH22x", b"lo", _UP | _RUNNING))
+    _checked(_LIBC.ioctl(socket, _SET_FLAGS, request), "loopback")
+    os.close(socket)
+
+
+def _landlock(order: Order, abi: int) -> None:
+    """Restrict files, unless the wrapper does, and abstract sockets and signals."""
+    files = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
+    if order.one("wrapper"):
+        files = 0
+    connections = 3 if abi >= 4 and order.one("no_tcp") else 0
+    scopes = 3 if abi >= 6 else 0
+    if not (files or connections or scopes):
+        return
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    attributes = struct.pack("=QQQ", files, connections, scopes)[:size]
+    ruleset = _checked(
+        _LIBC.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0), "landlock"
+    )
+    hidden = [os.path.realpath(path) for path in order.all("hidden")]
+    if files:
+        for path in order.all("read"):
+            for part in opened_up(os.path.realpath(path), hidden):
+                _allow(ruleset, part, files & _READ)
+        for path in order.all("device"):
+            _allow(ruleset, path, files & ~_EXECUTE)
+        for path in order.all("write"):
+            _allow(ruleset, path, files & ~_MAKE_DEVICES & ~_IOCTL_DEVICE)
+    _checked(_LIBC.syscall(_RESTRICT_SELF, ruleset, 0), "landlock")
+    os.close(ruleset)
+
+
+def opened_up(path: str, hidden: list[str]) -> list[str]:
+    """`path`, or what is in it beside the hidden folders: the kernel can only add rights."""
+    if path in hidden:
+        return []
+    if not any(one.startswith(path.rstrip("/") + "/") for one in hidden):
+        return [path]
+    inside = [os.path.join(path, name) for name in os.listdir(path)]  # noqa: PTH118, PTH208
+    return [part for one in inside for part in opened_up(one, hidden)]
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):
+        return
+    if not os.path.isdir(path):  # noqa: PTH112
+        rights &= _OF_FILES
+    rule = struct.pack("=Qi", rights, place)
+    _checked(_LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0), path)
+    os.close(place)
+
+
+def _drop_capabilities() -> None:
+    """Give up the rights of root beyond the ownership of its files."""
+    for capability in range(_LAST_CAPABILITY):
+        if _LIBC.prctl(_DROP_BOUNDING, capability, 0, 0, 0) != 0:
+            break
+    _LIBC.prctl(*_CLEAR_AMBIENT, 0, 0, 0)
+    header = struct.pack("=Ii", 0x20080522, 0)
+    _checked(_LIBC.capset(header, bytes(24)), "capabilities")
+
+
+def _seccomp(program: bytes) -> None:
+    code = ctypes.create_string_buffer(program, len(program))
+    form = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    _checked(_LIBC.prctl(_SET_SECCOMP, _SECCOMP_FILTER, form, 0, 0), "seccomp")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

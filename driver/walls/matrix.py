@@ -1,0 +1,47 @@
+"""Prints what the escape test shows at each level: `python -m driver.walls.matrix [NETWORK]`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from driver.execution.processes import Processes
+from driver.execution.sandbox_probe import look
+from driver.walls.attempts import ATTEMPTS
+from driver.walls.choice import Asked, candidates
+from driver.walls.escape import ESCAPES, Held, tested
+from driver.walls.wall import Means, Network
+
+
+def main(words: list[str]) -> None:
+    """Test each level that may work here, and print a row for each attempt."""
+    network = Network(words[0]) if words else Network.LOOPBACK
+    processes = Processes()
+    possible = candidates(Asked(), look(os.environ), os.environ, ())
+    columns = [(_title(means), tested(means, network, processes)) for means in possible]
+    who = "root" if os.getuid() == 0 else "an ordinary user"
+    lines = [f"As {who}, network {network}", _row("", [title for title, _ in columns])]
+    for name in ATTEMPTS:
+        lines.append(_row(name, [_word(held, name) for _, held in columns]))
+    counts = [f"{len(held.blocked.keys() & set(ESCAPES))} of 20" for _, held in columns]
+    lines.append(_row("escapes blocked", counts))
+    lines += [f"{title}: {held.problem}" for title, held in columns if held.problem]
+    if "-v" in words:
+        lines += [f"{title}: {held}" for title, held in columns]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _title(means: Means) -> str:
+    return f"{means.name}{' +net' if means.own_loopback else ''}"
+
+
+def _word(held: Held, name: str) -> str:
+    return "ESCAPED" if name in held.escaped else "blocked" if name in held.blocked else "-"
+
+
+def _row(name: str, cells: list[str]) -> str:
+    return f"{name:20}" + "".join(f"{cell:17}" for cell in cells)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,106 @@
+"""The wall around a command as frozen data, and the levels of walls. No I/O."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+from state_store.values.lazy_dataclass import dataclass, field
+
+
+class Role(StrEnum):
+    """The kinds of commands that get a wall."""
+
+    AGENT = "agent"
+    TEST = "test"
+    SETUP = "setup"
+    HOOK = "hook"
+
+
+class Level(StrEnum):
+    """The kinds of walls, the strongest first."""
+
+    CONTAINER = "container"
+    BWRAP = "bwrap"
+    LANDLOCK = "landlock"
+    LIMITS = "limits"
+    NONE = "none"
+
+    def at_least(self, other: Level) -> bool:
+        """True if this level is as strong as `other`, or stronger."""
+        order = tuple(Level)
+        return order.index(self) <= order.index(other)
+
+
+class Network(StrEnum):
+    """The network inside a wall. LOOPBACK is a loopback of its own, shared with nobody."""
+
+    NONE = "none"
+    LOOPBACK = "loopback"
+    HOST = "host"
+
+
+# Agents ask their model over the network, and a set-up fetches packages.
+NETWORK_OF = {
+    Role.AGENT: Network.HOST,
+    Role.TEST: Network.LOOPBACK,
+    Role.SETUP: Network.HOST,
+    Role.HOOK: Network.HOST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The resources of a command. 0 means no limit of our own.
+
+    `memory` is the private memory of each process: a limit of the address space would stop
+    programs that only reserve it (Node, Java, Go). `processes` are those beside the ones that the
+    user runs already. `scratch` is the size of a private /tmp, at the levels that have one.
+    """
+
+    memory: int = 0
+    processes: int = 0
+    file_size: int = 0
+    open_files: int = 0
+    cpu_s: int = 0
+    scratch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """The rules for a command. Paths are absolute. The deepest path that holds a file decides.
+
+    All that is neither `readable` nor `writable` is out of reach. `hidden` folders lie inside of
+    readable ones. `unix_sockets` allows sockets of the file system at the levels that cannot hide
+    them. `groups` are the `cgroup.procs` files that the command joins.
+    """
+
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    network: Network = Network.NONE
+    unix_sockets: bool = False
+    limits: Limits = field(default_factory=Limits)
+    groups: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The means of this machine for a level.
+
+    `program` is bwrap or the container engine, `python` runs the launcher, `machine` is the
+    processor's name, and `own_loopback` tells if `landlock` may make a network of its own.
+    """
+
+    level: Level
+    python: Path
+    machine: str = ""
+    program: str = ""
+    image: str = ""
+    landlock_abi: int = 0
+    own_loopback: bool = False
+
+    @property
+    def name(self) -> str:
+        """The level as reports show it, such as `landlock-7`."""
+        return f"{self.level}-{self.landlock_abi}" if self.level is Level.LANDLOCK else self.level
