@@ -68,7 +68,7 @@ def candidates(
         found.append(Means(Level.BWRAP, python, machine, program=bwrap, landlock_abi=abi))
     if abi:
         shared = Means(Level.LANDLOCK, python, machine, landlock_abi=abi)
-        own = Means(Level.LANDLOCK, python, machine, landlock_abi=abi, own_loopback=True)
+        own = Means(Level.LANDLOCK, python, machine, landlock_abi=abi, namespaces=True)
         found += [own, shared]
     if facts.posix:
         found.append(Means(Level.LIMITS, python, machine))

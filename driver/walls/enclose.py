@@ -6,16 +6,18 @@ the launcher without rules for files, and at `none` the command itself.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from driver.execution.command import why_not
 from driver.walls import launcher
 from driver.walls.filters import families, seccomp_filter
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 
 DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
+
+SHARED_MEMORY = Path("/dev/shm")
 
 
 def enclosed(
@@ -43,22 +45,23 @@ def enclosed(
     return (*words, *_landlock_words(wall, means), "--", *argv)
 
 
-def why_not_entered(level: Level, status: str) -> str:
-    """The reason why the command was never started, as a sentence; "" if it was."""
-    if level in (Level.NONE, Level.CONTAINER):
+def why_not_entered(means: Means, status: str, program: str = "the command") -> str:
+    """The reason why a command was never started, as a sentence; "" if it was.
+
+    Only for a command that ended by itself: bwrap tells the start together with the end.
+    """
+    if means.level in (Level.NONE, Level.CONTAINER):
         return ""
-    lines = status.splitlines()
-    failed = next((line for line in lines if line.startswith("failed")), "")
-    if failed or "entered" not in lines:
-        return f"the wall {level} could not be made: {failed.removeprefix('failed').strip()}"
-    if level is Level.BWRAP and not any("exit-code" in fact for fact in _facts(lines)):
-        return "bwrap did not start the command"
+    told = dict(line.partition(" ")[::2] for line in status.splitlines())
+    if "entered" not in told:
+        reason = f": {told['failed']}" if "failed" in told else ""
+        return f"the wall {means.name} could not be made{reason}"
+    if "no_command" in told:
+        number = int(told["no_command"])
+        return why_not(program, OSError(number, os.strerror(number)))
+    if means.level is Level.BWRAP and '"exit-code"' not in status:
+        return f"bwrap did not start {program}"
     return ""
-
-
-def _facts(lines: Iterable[str]) -> list[dict[str, object]]:
-    """The JSON lines that bwrap has written."""
-    return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 def _limit_words(limits: Limits) -> list[str]:
@@ -74,16 +77,23 @@ def _limit_words(limits: Limits) -> list[str]:
 
 def _landlock_words(wall: Wall, means: Means) -> list[str]:
     """The words for the launcher. A loopback that nobody shares needs a network of its own."""
-    own = means.own_loopback and wall.network is not Network.HOST
-    network = wall.network if own or wall.network is Network.HOST else Network.NONE
+    own = []
+    if means.namespaces and wall.network is not Network.HOST:
+        own.append("network")
+    places = (*wall.readable, *wall.writable)
+    if means.namespaces and not any(path.is_relative_to(SHARED_MEMORY) for path in places):
+        own.append("memory")
+    closed = wall.network is Network.NONE or (wall.network is Network.LOOPBACK and not own)
+    network = Network.NONE if closed else wall.network
     program = seccomp_filter(means.machine, families(network, wall.unix_sockets))
     return [
         *(f"read={path}" for path in (*wall.readable, "/proc")),
         *(f"write={path}" for path in wall.writable),
+        *((f"write={SHARED_MEMORY}",) if "memory" in own else ()),
         *(f"hidden={path}" for path in wall.hidden),
         *(f"device={path}" for path in DEVICES),
-        *(("loopback=1",) if own else ()),
-        *(("no_tcp=1",) if network is Network.NONE else ()),
+        *(f"own={part}" for part in own),
+        *(("no_tcp=1",) if closed else ()),
         f"seccomp={program.hex()}",
     ]
 

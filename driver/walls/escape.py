@@ -7,12 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from driver.execution.command import Command, could_not_run_reason
+from driver.execution.command import Command
 from driver.execution.processes import Processes
-from driver.filesystem.temporary import scratch_folder
 from driver.walls import attempts
-from driver.walls.enclose import enclosed, why_not_entered
-from driver.walls.groups import group_for
+from driver.walls.inside import run_inside
 from driver.walls.stage import Stage, staged
 from driver.walls.system import hidden_paths, system_paths
 from driver.walls.wall import Level, Limits, Means, Network, Wall
@@ -42,37 +40,32 @@ class Held:
 
 def tested(means: Means, network: Network, processes: Processes) -> Held:
     """Try to escape from a wall of this level."""
-    with staged() as stage, scratch_folder() as outside, group_for(_LIMITS) as groups:
+    with staged() as stage:
         wall = Wall(
             readable=(*system_paths(), Path(attempts.__file__)),
             writable=(stage.inside,),
             hidden=hidden_paths(),
             network=network,
             limits=_LIMITS,
-            groups=groups,
         )
-        own = network is Network.LOOPBACK and _has_loopback(means)
         facts = stage.facts() | {
             "memory": _MORE_MEMORY,
             "processes": _MORE_PROCESSES,
-            "own_loopback": own,
+            "own_loopback": network is Network.LOOPBACK and _has_loopback(means),
         }
         program = (sys.executable, "-I", "-S", "-B", attempts.__file__, json.dumps(facts))
-        status = outside / "status"
-        argv = enclosed(program, stage.inside, wall, means, status)
         environment = {"PATH": os.defpath, "HOME": str(stage.inside), "TMPDIR": str(stage.inside)}
-        done = processes.run(Command(argv, stage.inside, environment, TIMEOUT_S))
-        entered = status.read_text(encoding="utf-8") if status.exists() else ""
-        if reason := could_not_run_reason(done) or why_not_entered(means.level, entered):
-            return Held(problem=f"{reason} {done.stderr.strip()}".strip())
+        command = Command(program, stage.inside, environment, TIMEOUT_S)
+        done = run_inside(processes, command, wall, means)
         if done.exit_code != 0:
             last = done.stderr.strip().rpartition("\n")[2]
-            return Held(problem=f"the attempts ended with {done.exit_code or done.ending}: {last}")
+            ending = done.ending if done.exit_code is None else f"exit code {done.exit_code}"
+            return Held(problem=done.reason or f"the attempts ended with {ending}: {last}")
         return _judged(stage, json.loads(done.stdout))
 
 
 def _has_loopback(means: Means) -> bool:
-    return means.own_loopback if means.level is Level.LANDLOCK else True
+    return means.namespaces if means.level is Level.LANDLOCK else True
 
 
 def _judged(stage: Stage, words: dict[str, str]) -> Held:

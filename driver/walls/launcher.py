@@ -2,12 +2,14 @@
 
 `enclose` starts it with `python -I -S -B`. Its words are `NAME=VALUE`, in any order, up to `--`;
 the command follows. It writes `entered` to the status file just before the command starts, or
-`failed REASON`, so that a wall that cannot be made is never taken for a result of the command.
+`failed REASON`, so that a wall that cannot be made is never taken for a result of the command;
+after `entered`, `no_command ERRNO` if the command could not be started.
 """
 
 from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` itself costs time and memory
+import contextlib
 import ctypes
 import os
 import resource
@@ -18,7 +20,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _SET_SECCOMP, _SECCOMP_FILTER, _DROP_BOUNDING, _NO_NEW_PRIVS = 22, 2, 24, 38
 _CLEAR_AMBIENT = (47, 4)
-_NEW_NET, _NEW_USER = 0x40000000, 0x10000000
+_NEW_NET, _NEW_USER, _NEW_IPC, _NEW_MOUNTS = 0x40000000, 0x10000000, 0x08000000, 0x00020000
+_PRIVATE_BELOW, _NO_DEVICES = 0x44000, 0x6  # recursive and private; neither setuid nor devices
+_MEMORY = b"/dev/shm"
 _LAST_CAPABILITY = 63
 _SET_FLAGS, _UP, _RUNNING = 0x8914, 0x1, 0x40
 
@@ -56,10 +60,14 @@ def main(words: list[str]) -> None:
     try:
         command = _enter(order, status)
         os.write(status, b"entered\n")
+    except OSError as problem:
+        os.write(status, f"failed {problem.filename or ''}: {problem.strerror}\n".encode())
+        os._exit(126)
+    try:
         os.execvpe(command[0], command, _environment())
     except OSError as problem:
-        os.write(status, f"failed {problem.filename or ''} {problem.strerror}\n".encode())
-        os._exit(126)
+        os.write(status, f"no_command {problem.errno}\n".encode())
+        os._exit(127)
 
 
 def _enter(order: Order, status: int) -> list[str]:
@@ -67,8 +75,9 @@ def _enter(order: Order, status: int) -> list[str]:
     for group in order.all("group"):
         with open(group, "w") as members:  # noqa: PTH123 - pathlib costs as much as all the rest
             members.write("0")
-    if order.one("loopback"):
-        _own_loopback()
+    own = order.all("own")
+    if own:
+        _own_namespaces("network" in own, "memory" in own)
     processes = int(order.one("processes") or 0)
     if processes and os.getuid() != 0:
         _limit("NPROC", _tasks_of(os.getuid()) + processes)
@@ -127,11 +136,12 @@ def _tasks_of(user: int) -> int:
     return found
 
 
-def _own_loopback() -> None:
-    """Move into a network that has nothing but a loopback, and start that."""
+def _own_namespaces(network: bool, memory: bool) -> None:
+    """Move into a network that has nothing but a loopback, and to shared memory of its own."""
     user, group = os.geteuid(), os.getegid()
-    if _LIBC.unshare(_NEW_NET) != 0:
-        _checked(_LIBC.unshare(_NEW_USER | _NEW_NET), "own network")
+    wanted = (_NEW_NET if network else 0) | (_NEW_MOUNTS | _NEW_IPC if memory else 0)
+    if _LIBC.unshare(wanted) != 0:
+        _checked(_LIBC.unshare(_NEW_USER | wanted), "namespaces of its own")
         for file, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{user} {user} 1"),
@@ -139,10 +149,14 @@ def _own_loopback() -> None:
         ):
             with open(f"/proc/self/{file}", "w") as mapping:  # noqa: PTH123
                 mapping.write(text)
-    socket = _checked(_LIBC.socket(2, 2, 0), "loopback")
-    request = ctypes.create_string_buffer(struct.pack("=16sH22x", b"lo", _UP | _RUNNING))
-    _checked(_LIBC.ioctl(socket, _SET_FLAGS, request), "loopback")
-    os.close(socket)
+    if memory:
+        _checked(_LIBC.mount(b"none", b"/", None, _PRIVATE_BELOW, None), "own mounts")
+        _checked(_LIBC.mount(b"tmpfs", _MEMORY, b"tmpfs", _NO_DEVICES, None), "shared memory")
+    if network:
+        socket = _checked(_LIBC.socket(2, 2, 0), "loopback")
+        request = ctypes.create_string_buffer(struct.pack("=16sH22x", b"lo", _UP | _RUNNING))
+        _checked(_LIBC.ioctl(socket, _SET_FLAGS, request), "loopback")
+        os.close(socket)
 
 
 def _landlock(order: Order, abi: int) -> None:
@@ -168,6 +182,8 @@ def _landlock(order: Order, abi: int) -> None:
             _allow(ruleset, path, files & ~_EXECUTE)
         for path in order.all("write"):
             _allow(ruleset, path, files & ~_MAKE_DEVICES & ~_IOCTL_DEVICE)
+        for stream in (0, 1, 2):  # what is open already may be opened again as /dev/stdout
+            _allow_stream(ruleset, stream, files)
     _checked(_LIBC.syscall(_RESTRICT_SELF, ruleset, 0), "landlock")
     os.close(ruleset)
 
@@ -192,6 +208,12 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     rule = struct.pack("=Qi", rights, place)
     _checked(_LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0), path)
     os.close(place)
+
+
+def _allow_stream(ruleset: int, stream: int, files: int) -> None:
+    rights = files & (_READ_FILE if stream == 0 else _WRITE_FILE | _TRUNCATE)
+    with contextlib.suppress(OSError):  # a pipe or a socket, for which there are no rules
+        _allow(ruleset, f"/proc/self/fd/{stream}", rights)
 
 
 def _drop_capabilities() -> None:

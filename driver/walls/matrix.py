@@ -32,7 +32,7 @@ def main(words: list[str]) -> None:
 
 
 def _title(means: Means) -> str:
-    return f"{means.name}{' +net' if means.own_loopback else ''}"
+    return f"{means.name}{' +ns' if means.namespaces else ''}"
 
 
 def _word(held: Held, name: str) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from driver.filesystem.temporary import scratch_folder
 from driver.walls.attempts import CALLS_OF_KEYRINGS
+from driver.walls.enclose import SHARED_MEMORY
 from state_store.values.lazy_dataclass import dataclass
 
-_SHARED_MEMORY = Path("/dev/shm")
 _NOWHERE = ("192.0.2.1", 9)  # an address for documentation; no packet is sent
 _USER_KEYRING, _UNLINK = -4, 9
 _VICTIM = """
@@ -90,7 +90,7 @@ def staged() -> Iterator[Stage]:
     """A stage, of which nothing is left at the end."""
     with ExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
-        parent = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
+        parent = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
         shared = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-scratch-", dir=parent))
         )

@@ -89,7 +89,8 @@ class Means:
     """The means of this machine for a level.
 
     `program` is bwrap or the container engine, `python` runs the launcher, `machine` is the
-    processor's name, and `own_loopback` tells if `landlock` may make a network of its own.
+    processor's name, and `namespaces` tells if `landlock` may make namespaces of its own, for a
+    private loopback and private shared memory.
     """
 
     level: Level
@@ -98,7 +99,7 @@ class Means:
     program: str = ""
     image: str = ""
     landlock_abi: int = 0
-    own_loopback: bool = False
+    namespaces: bool = False
 
     @property
     def name(self) -> str:
