@@ -57,7 +57,7 @@ class Command:
     `<output>.out` and `<output>.err`. The tree gets `first_signal` on time-out, on cancel, and
     after `silence_s` seconds without output. KILL follows `grace_s` seconds later. `keep_bytes` of
     each stream are returned, half head and half tail. The streams are files: a command that opens
-    `/dev/stdout` to write, not to append, empties it.
+    `/dev/stdout` to write, not to append, empties it. `wall` has the rules of `wall_entry`.
     """
 
     argv: tuple[str, ...] | str
@@ -70,6 +70,7 @@ class Command:
     grace_s: float = 2.0
     keep_bytes: int = 32_768
     silence_s: float | None = None
+    wall: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def unusable(command: Command) -> str:
     if not command.argv:
         return "the command is empty"
     argv = (command.argv,) if isinstance(command.argv, str) else command.argv
-    texts = "".join([*argv, *command.env, *command.env.values()])
+    texts = "".join([*argv, *command.wall, *command.env, *command.env.values()])
     try:
         if b"\0" in os.fsencode(texts):
             return "an argument or environment variable holds a NUL character"

@@ -141,6 +141,8 @@ class Processes:
             return _without_exit(Ending.CANCELLED, "cancelled before it was started")
         if wrong := unusable(command):
             return _without_exit(Ending.COULD_NOT_START, wrong)
+        if command.wall and self._fork_server is None:
+            return _without_exit(Ending.COULD_NOT_START, "this system has no walls")
         if isinstance(command.argv, str) and not ON_WINDOWS:
             command = replace(command, argv=shell_argv(command.argv))
         try:

@@ -234,6 +234,7 @@ def _order(command: Command) -> bytes:
     """The command as `supervisor.Order` reads it."""
     numbers = (int(command.first_signal), command.grace_s, command.cwd.absolute())
     variables = (f"{name}={value}" for name, value in command.env.items())
-    fields = (*numbers, len(command.argv), *command.argv, *variables)
+    counts = (len(command.wall), len(command.argv))
+    fields = (*numbers, *counts, *command.wall, *command.argv, *variables)
     body = b"\0".join(os.fsencode(str(field)) for field in fields)
     return b"%0*d" % (supervisor.HEADER_DIGITS, len(body)) + body

@@ -57,9 +57,11 @@ class Order:
         self.first_signal = int(fields[0])
         self.grace_s = float(fields[1])
         self.cwd = fields[2]
-        count = int(fields[3])
-        self.argv = fields[4 : 4 + count]
-        self.env = dict(field.split(b"=", 1) for field in fields[4 + count :])
+        rules = 5 + int(fields[3])
+        command = rules + int(fields[4])
+        self.wall = fields[5:rules]
+        self.argv = fields[rules:command]
+        self.env = dict(field.split(b"=", 1) for field in fields[command:])
 
 
 class Inbox:
@@ -204,7 +206,10 @@ def candidates(program: bytes, search_path: bytes) -> list[bytes]:
 def start(order: Order, streams: list[int]) -> int:
     """Start the leader in a new session with its three streams. Raises OSError."""
     denied: OSError | None = None
-    for program in candidates(order.argv[0], order.env.get(b"PATH", os.fsencode(os.defpath))):
+    programs = candidates(order.argv[0], order.env.get(b"PATH", os.fsencode(os.defpath)))
+    if order.wall:
+        return start_inside(order, streams, programs)
+    for program in programs:
         try:
             os.stat(program)  # noqa: PTH116 - much cheaper than a failed start
             return os.posix_spawn(
@@ -221,6 +226,28 @@ def start(order: Order, streams: list[int]) -> int:
         except PermissionError as problem:
             denied = problem
     raise denied or FileNotFoundError(errno.ENOENT, "not found")
+
+
+def start_inside(order: Order, streams: list[int], programs: list[bytes]) -> int:
+    """Start the leader inside of its wall, as `start` does outside. Raises OSError."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for n, fd in enumerate(streams):
+            os.dup2(fd, n)
+        from driver.execution import wall_entry  # noqa: PLC0415 - few runs have a wall
+
+        wall_entry.start(
+            [os.fsdecode(word) for word in order.wall], order.argv, order.env, programs
+        )
+    finally:
+        os._exit(126)
 
 
 def report(fact: str, value: int | str) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from driver.execution import wall_entry
 from driver.execution.sandbox_probe import Facts, program_outside
 from driver.walls.escape import OF_LIMITS, Held
 from driver.walls.filters import known_machine
@@ -56,23 +56,23 @@ def candidates(
     asked: Asked, facts: Facts, environ: Mapping[str, str], avoid: Iterable[Path]
 ) -> tuple[Means, ...]:
     """The means that may work here, the strongest first. `facts` are those of `sandbox_probe`."""
-    machine, python = platform.machine(), Path(sys.executable)
+    machine = platform.machine()
     abi = facts.landlock_abi if facts.seccomp and known_machine(machine) else 0
     path, folders = environ.get("PATH", os.defpath), tuple(avoid)
     engine = next(filter(None, (program_outside(one, path, folders) for one in ENGINES)), "")
     found: list[Means] = []
     if asked.image and engine:
-        found.append(Means(Level.CONTAINER, python, machine, program=engine, image=asked.image))
+        found.append(Means(Level.CONTAINER, machine, program=engine, image=asked.image))
     bwrap = program_outside("bwrap", path, folders)
     if bwrap and known_machine(machine) and facts.seccomp:
-        found.append(Means(Level.BWRAP, python, machine, program=bwrap, landlock_abi=abi))
+        found.append(Means(Level.BWRAP, machine, program=bwrap, landlock_abi=abi))
     if abi:
-        shared = Means(Level.LANDLOCK, python, machine, landlock_abi=abi)
-        own = Means(Level.LANDLOCK, python, machine, landlock_abi=abi, namespaces=True)
+        shared = Means(Level.LANDLOCK, machine, landlock_abi=abi)
+        own = Means(Level.LANDLOCK, machine, landlock_abi=abi, namespaces=True)
         found += [own, shared]
     if facts.posix:
-        found.append(Means(Level.LIMITS, python, machine))
-    found.append(Means(Level.NONE, python, machine))
+        found.append(Means(Level.LIMITS, machine))
+    found.append(Means(Level.NONE, machine))
     return tuple(one for one in found if asked.level in (None, one.level))
 
 
@@ -123,7 +123,7 @@ def _key(asked: Asked, possible: Iterable[Means]) -> str:
     """The facts that a choice rests on."""
     with suppress(OSError):
         boot = _BOOT.read_text(encoding="ascii").strip()
-        own = sorted(Path(__file__).parent.glob("*.py"))
+        own = [*sorted(Path(__file__).parent.glob("*.py")), Path(wall_entry.__file__)]
         programs = [Path(means.program) for means in possible if means.program]
         stamps = [(str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in programs]
         sums = [zlib.crc32(one.read_bytes()) for one in own]

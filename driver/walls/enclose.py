@@ -1,48 +1,47 @@
-"""Turns a command and its wall into the arguments that run it inside. Asks no kernel.
+"""Turns a command and its wall into the command that runs inside. No I/O.
 
-At `container` the engine's client is started, at `bwrap` and `landlock` the launcher, at `limits`
-the launcher without rules for files, and at `none` the command itself.
+The supervisor applies the rules of `limits` and `landlock` in the process that becomes the command
+(`driver.execution.wall_entry`). At `bwrap` that process becomes bwrap, and at `container` it is the
+client of the engine.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
-from driver.execution.command import why_not
-from driver.walls import launcher
+from driver.execution.command import Command, why_not
 from driver.walls.filters import families, seccomp_filter
 from driver.walls.wall import Level, Limits, Means, Network, Wall
+from state_store.values.lazy_dataclass import replace
 
 DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 
 SHARED_MEMORY = Path("/dev/shm")
 
 
-def enclosed(
-    argv: Sequence[str], folder: Path, wall: Wall, means: Means, status: Path
-) -> tuple[str, ...]:
-    """The arguments that run `argv` in `folder`, inside `wall`.
+def enclosed(command: Command, wall: Wall, means: Means, status: Path) -> Command:
+    """The command that runs `command`, whose `argv` is a tuple, inside of `wall`.
 
     `status` is a new file outside of the wall, which `why_not_entered` reads after the run.
     """
+    argv, folder = tuple(command.argv), command.cwd
     if means.level is Level.NONE:
-        return tuple(argv)
+        return command
     if means.level is Level.CONTAINER:
-        return _container(argv, folder, wall, means, status)
-    start = (str(means.python), "-I", "-S", "-B", launcher.__file__, f"status={status}")
-    words = [*start, *_limit_words(wall.limits), *(f"group={path}" for path in wall.groups)]
+        return replace(command, argv=(*_container(command, wall, means, status), *argv))
+    rules = [f"status={status}", *_limit_words(wall.limits)]
+    rules += [f"group={path}" for path in wall.groups]
     if means.landlock_abi:
-        words.append(f"abi={means.landlock_abi}")
-    if means.level is Level.LIMITS:
-        return (*words, "--", *argv)
+        rules.append(f"abi={means.landlock_abi}")
     if means.level is Level.BWRAP:
         # A namespace hides the sockets of the file system, so opening one is no danger.
         allowed = families(wall.network, unix_sockets=True)
-        words += ["wrapper=1", f"seccomp={seccomp_filter(means.machine, allowed).hex()}"]
-        return (*words, "--", means.program, *_bwrap(folder, wall), "--", *argv)
-    return (*words, *_landlock_words(wall, means), "--", *argv)
+        rules += ["wrapper=1", f"seccomp={seccomp_filter(means.machine, allowed).hex()}"]
+        argv = (means.program, *_bwrap(folder, wall), "--", *argv)
+    elif means.level is Level.LANDLOCK:
+        rules += _landlock_words(wall, means)
+    return replace(command, argv=argv, wall=tuple(rules))
 
 
 def why_not_entered(means: Means, status: str, program: str = "the command") -> str:
@@ -117,21 +116,20 @@ def _bwrap(folder: Path, wall: Wall) -> list[str]:
     ]
 
 
-def _container(
-    argv: Sequence[str], folder: Path, wall: Wall, means: Means, status: Path
-) -> tuple[str, ...]:
+def _container(command: Command, wall: Wall, means: Means, status: Path) -> list[str]:
     """The arguments of docker or podman. The image brings the system, so only places are bound."""
     limits = wall.limits
-    network = "host" if wall.network is Network.HOST else "none"
-    bound = [f"--volume={path}:{path}:ro" for path in wall.readable]
-    bound += [f"--volume={path}:{path}:rw" for path in wall.writable]
-    return (
+    scratch = f",size={limits.scratch}" if limits.scratch else ""
+    return [
         *(means.program, "run", "--rm", "--interactive", "--init", "--pull=never"),
-        *(f"--cidfile={status}", f"--network={network}", "--read-only", "--ipc=private"),
+        *(f"--cidfile={status}", "--read-only", "--ipc=private", f"--tmpfs=/tmp:rw,exec{scratch}"),
+        f"--network={Network.HOST if wall.network is Network.HOST else Network.NONE}",
         *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
-        f"--tmpfs=/tmp:rw,exec,size={limits.scratch}" if limits.scratch else "--tmpfs=/tmp:rw,exec",
         *((f"--memory={limits.memory}",) if limits.memory else ()),
         *((f"--pids-limit={limits.processes}",) if limits.processes else ()),
-        *(f"--user={os.getuid()}:{os.getgid()}", f"--workdir={folder}", *bound),
-        *(means.image, *argv),
-    )
+        *(f"--user={os.getuid()}:{os.getgid()}", f"--workdir={command.cwd}"),
+        *(f"--env={name}" for name in command.env if name != "PATH"),
+        *(f"--volume={path}:{path}:ro" for path in wall.readable),
+        *(f"--volume={path}:{path}:rw" for path in wall.writable),
+        means.image,
+    ]

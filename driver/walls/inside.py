@@ -22,8 +22,8 @@ def run_inside(
     with scratch_folder() as folder, group_for(wall.limits) as groups:
         status = folder / "status"
         walled = replace(wall, groups=(*wall.groups, *groups))
-        outer = enclosed(inner, command.cwd, walled, means, status)
-        finished = processes.run(replace(command, argv=outer), name=name)
+        outer = enclosed(replace(command, argv=inner), walled, means, status)
+        finished = processes.run(outer, name=name)
         told = status.read_text(encoding="utf-8") if status.exists() else ""
     finished = _without_wrapper(finished, means)
     if finished.ending is not Ending.EXITED:

@@ -88,13 +88,12 @@ class Wall:
 class Means:
     """The means of this machine for a level.
 
-    `program` is bwrap or the container engine, `python` runs the launcher, `machine` is the
-    processor's name, and `namespaces` tells if `landlock` may make namespaces of its own, for a
-    private loopback and private shared memory.
+    `program` is bwrap or the container engine, `machine` is the processor's name, and `namespaces`
+    tells if `landlock` may make namespaces of its own, for a private loopback and private shared
+    memory.
     """
 
     level: Level
-    python: Path
     machine: str = ""
     program: str = ""
     image: str = ""

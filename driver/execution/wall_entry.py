@@ -1,20 +1,17 @@
-"""The program that enters a wall and becomes the command inside.
+"""Enters a wall: gives up the rights that a command inside must not have, and starts it.
 
-`enclose` starts it with `python -I -S -B`. Its words are `NAME=VALUE`, in any order, up to `--`;
-the command follows. It writes `entered` to the status file just before the command starts, or
-`failed REASON`, so that a wall that cannot be made is never taken for a result of the command;
-after `entered`, `no_command ERRNO` if the command could not be started.
+The supervisor calls `start` in the process that becomes the command. The rules are words
+`NAME=VALUE`; `driver.walls.enclose` writes them. The status file gets `entered` just before the
+command starts, or `failed REASON`, so that a wall that cannot be made is never taken for a result
+of the command; after `entered` it gets `no_command ERRNO` if there is no such program.
 """
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]  # `signal` itself costs time and memory
-import contextlib
 import ctypes
 import os
 import resource
 import struct
-import sys
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -34,13 +31,11 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 
 
-class Order:
-    """The words before `--`, and the command."""
+class Rules:
+    """The words of a wall."""
 
     def __init__(self, words: list[str]) -> None:
-        end = words.index("--")
-        self.command = words[end + 1 :]
-        self._words = [word.partition("=")[::2] for word in words[:end]]
+        self._words = [word.partition("=")[::2] for word in words]
 
     def all(self, name: str) -> list[str]:
         """Each value of a name."""
@@ -51,62 +46,56 @@ class Order:
         return (self.all(name) or [""])[-1]
 
 
-def main(words: list[str]) -> None:
-    """Enter the wall and start the command. Does not return."""
-    order = Order(words)
-    status = os.open(
-        order.one("status"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-    )
+def start(
+    words: list[str], argv: list[bytes], env: dict[bytes, bytes], programs: list[bytes]
+) -> None:
+    """Enter the wall and become the first of `programs` that exists. Does not return."""
+    rules = Rules(words)
+    how = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    status = os.open(rules.one("status"), how, 0o600)
+    number = 0
     try:
-        command = _enter(order, status)
+        extra = _enter(rules, status)
         os.write(status, b"entered\n")
     except OSError as problem:
         os.write(status, f"failed {problem.filename or ''}: {problem.strerror}\n".encode())
         os._exit(126)
-    try:
-        os.execvpe(command[0], command, _environment())
-    except OSError as problem:
-        os.write(status, f"no_command {problem.errno}\n".encode())
-        os._exit(127)
+    for program in programs:
+        try:
+            os.execve(program, [argv[0], *extra, *argv[1:]], env)
+        except OSError as problem:
+            number = problem.errno or 0
+    os.write(status, f"no_command {number}\n".encode())
+    os._exit(127)
 
 
-def _enter(order: Order, status: int) -> list[str]:
-    """Give up all that the order says; returns the command that comes next."""
-    for group in order.all("group"):
+def _enter(rules: Rules, status: int) -> list[bytes]:
+    """Give up all that the rules say; returns the arguments that a wrapper needs besides."""
+    for group in rules.all("group"):
         with open(group, "w") as members:  # noqa: PTH123 - pathlib costs as much as all the rest
             members.write("0")
-    own = order.all("own")
+    own = rules.all("own")
     if own:
         _own_namespaces("network" in own, "memory" in own)
-    processes = int(order.one("processes") or 0)
+    processes = int(rules.one("processes") or 0)
     if processes and os.getuid() != 0:
         _limit("NPROC", _tasks_of(os.getuid()) + processes)
-    for name, _, value in (word.partition(":") for word in order.all("limit")):
+    for name, _, value in (word.partition(":") for word in rules.all("limit")):
         _limit(name, int(value))
-    if order.one("abi"):
+    if rules.one("abi"):
         _checked(_LIBC.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-        _landlock(order, int(order.one("abi")))
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores both
-        signal.signal(number, signal.SIG_DFL)
-    program = bytes.fromhex(order.one("seccomp"))
-    if order.one("wrapper"):
+        _landlock(rules, int(rules.one("abi")))
+    program = bytes.fromhex(rules.one("seccomp"))
+    if rules.one("wrapper"):
         filters = os.memfd_create("seccomp", 0)
         os.write(filters, program)
         os.lseek(filters, 0, os.SEEK_SET)
         os.set_inheritable(status, True)
-        first, *rest = order.command
-        return [first, "--seccomp", str(filters), "--json-status-fd", str(status), *rest]
+        return [b"--seccomp", b"%d" % filters, b"--json-status-fd", b"%d" % status]
     if program:
         _drop_capabilities()
         _seccomp(program)
-    return order.command
-
-
-def _environment() -> dict[str, str]:
-    """The environment as it was given: Python itself may have added a locale."""
-    with open("/proc/self/environ", "rb") as given:  # noqa: PTH123
-        has_locale = b"LC_CTYPE" in given.read()
-    return {name: value for name, value in os.environ.items() if has_locale or name != "LC_CTYPE"}
+    return []
 
 
 def _checked(result: int, step: str) -> int:
@@ -159,12 +148,12 @@ def _own_namespaces(network: bool, memory: bool) -> None:
         os.close(socket)
 
 
-def _landlock(order: Order, abi: int) -> None:
+def _landlock(rules: Rules, abi: int) -> None:
     """Restrict files, unless the wrapper does, and abstract sockets and signals."""
     files = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
-    if order.one("wrapper"):
+    if rules.one("wrapper"):
         files = 0
-    connections = 3 if abi >= 4 and order.one("no_tcp") else 0
+    connections = 3 if abi >= 4 and rules.one("no_tcp") else 0
     scopes = 3 if abi >= 6 else 0
     if not (files or connections or scopes):
         return
@@ -173,14 +162,14 @@ def _landlock(order: Order, abi: int) -> None:
     ruleset = _checked(
         _LIBC.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0), "landlock"
     )
-    hidden = [os.path.realpath(path) for path in order.all("hidden")]
+    hidden = [os.path.realpath(path) for path in rules.all("hidden")]
     if files:
-        for path in order.all("read"):
+        for path in rules.all("read"):
             for part in opened_up(os.path.realpath(path), hidden):
                 _allow(ruleset, part, files & _READ)
-        for path in order.all("device"):
+        for path in rules.all("device"):
             _allow(ruleset, path, files & ~_EXECUTE)
-        for path in order.all("write"):
+        for path in rules.all("write"):
             _allow(ruleset, path, files & ~_MAKE_DEVICES & ~_IOCTL_DEVICE)
         for stream in (0, 1, 2):  # what is open already may be opened again as /dev/stdout
             _allow_stream(ruleset, stream, files)
@@ -212,8 +201,10 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 def _allow_stream(ruleset: int, stream: int, files: int) -> None:
     rights = files & (_READ_FILE if stream == 0 else _WRITE_FILE | _TRUNCATE)
-    with contextlib.suppress(OSError):  # a pipe or a socket, for which there are no rules
+    try:
         _allow(ruleset, f"/proc/self/fd/{stream}", rights)
+    except OSError:  # a pipe or a socket, for which there are no rules
+        return
 
 
 def _drop_capabilities() -> None:
@@ -230,7 +221,3 @@ def _seccomp(program: bytes) -> None:
     code = ctypes.create_string_buffer(program, len(program))
     form = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     _checked(_LIBC.prctl(_SET_SECCOMP, _SECCOMP_FILTER, form, 0, 0), "seccomp")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
