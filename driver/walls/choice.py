@@ -76,7 +76,7 @@ def candidates(
     return tuple(one for one in found if asked.level in (None, one.level))
 
 
-def choose(asked: Asked, possible: Iterable[Means], held: Callable[[Means], Held]) -> Chosen:
+def choose(asked: Asked, possible: tuple[Means, ...], held: Callable[[Means], Held]) -> Chosen:
     """The first means whose wall holds. Raises WallRefusedError below `require`."""
     passed_over: list[str] = []
     for means in possible:
@@ -94,17 +94,17 @@ def choose(asked: Asked, possible: Iterable[Means], held: Callable[[Means], Held
     raise WallRefusedError(f"no wall of level {least} can be made here: {reasons}")
 
 
-def kept_choice(file: Path, asked: Asked, possible: Iterable[Means]) -> Chosen | None:
+def kept_choice(file: Path, asked: Asked, possible: tuple[Means, ...]) -> Chosen | None:
     """The choice of an earlier run since this boot, if nothing that it rests on has changed."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(file.read_text(encoding="utf-8"))
-        if kept["key"] == _key(asked, possible):
+        if kept["key"] and kept["key"] == _key(asked, possible):
             known = {_identity(means): means for means in possible}
             return Chosen(known[kept["means"]], tuple(map(str, kept["passed_over"])))
     return None
 
 
-def text_to_keep(asked: Asked, possible: Iterable[Means], chosen: Chosen) -> str:
+def text_to_keep(asked: Asked, possible: tuple[Means, ...], chosen: Chosen) -> str:
     """The text for the file that `kept_choice` reads."""
     return json.dumps(
         {
@@ -119,8 +119,8 @@ def _identity(means: Means) -> str:
     return repr(means)
 
 
-def _key(asked: Asked, possible: Iterable[Means]) -> str:
-    """The facts that a choice rests on."""
+def _key(asked: Asked, possible: tuple[Means, ...]) -> str:
+    """The facts that a choice rests on; "" where nothing tells one boot from the next."""
     with suppress(OSError):
         boot = _BOOT.read_text(encoding="ascii").strip()
         own = [*sorted(Path(__file__).parent.glob("*.py")), Path(wall_entry.__file__)]

@@ -38,7 +38,7 @@ class Held:
     problem: str = ""
 
 
-def tested(means: Means, network: Network, processes: Processes) -> Held:
+def attempted(means: Means, network: Network, processes: Processes) -> Held:
     """Try to escape from a wall of this level."""
     with staged() as stage:
         wall = Wall(

@@ -9,7 +9,7 @@ from driver.execution.processes import Processes
 from driver.execution.sandbox_probe import look
 from driver.walls.attempts import ATTEMPTS
 from driver.walls.choice import Asked, candidates
-from driver.walls.escape import ESCAPES, Held, tested
+from driver.walls.escape import ESCAPES, Held, attempted
 from driver.walls.wall import Means, Network
 
 
@@ -18,7 +18,7 @@ def main(words: list[str]) -> None:
     network = Network(words[0]) if words else Network.LOOPBACK
     processes = Processes()
     possible = candidates(Asked(), look(os.environ), os.environ, ())
-    columns = [(_title(means), tested(means, network, processes)) for means in possible]
+    columns = [(_title(means), attempted(means, network, processes)) for means in possible]
     who = "root" if os.getuid() == 0 else "an ordinary user"
     lines = [f"As {who}, network {network}", _row("", [title for title, _ in columns])]
     for name in ATTEMPTS:

@@ -1,0 +1,212 @@
+"""Walls of this machine: what holds, and what a command sees inside.
+
+A level that this machine does not have is skipped. `python -m driver.walls.matrix` prints the same.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from driver.execution.command import Command, Ending, Finished
+from driver.execution.processes import Processes
+from driver.execution.sandbox_probe import look
+from driver.filesystem.temporary import scratch_folder
+from driver.walls.choice import Asked, candidates
+from driver.walls.escape import OF_LIMITS, attempted
+from driver.walls.inside import run_inside
+from driver.walls.system import hidden_paths, system_paths
+from driver.walls.wall import Level, Limits, Means, Network, Wall
+from state_store.values.lazy_dataclass import replace
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are made by Linux")
+
+NAMES = ("bwrap", "landlock with namespaces", "landlock", "limits", "none")
+CLOSED = NAMES[:3]
+
+
+def means_of(name: str) -> Means:
+    found = candidates(Asked(), look(os.environ), os.environ, ())
+    for means in found:
+        own = " with namespaces" if means.namespaces else ""
+        if f"{means.level}{own}" == name:
+            return means
+    pytest.skip(f"this machine has no {name}")
+
+
+def place(folder: Path, name: str) -> Path:
+    (folder / name).mkdir(exist_ok=True)
+    return folder / name
+
+
+def run(
+    folder: Path,
+    means: Means,
+    argv: tuple[str, ...] | str,
+    *,
+    network: Network = Network.LOOPBACK,
+    limits: Limits | None = None,
+    timeout_s: float = 60.0,
+) -> Finished:
+    work = place(folder, "work")
+    wall = Wall(
+        readable=system_paths(),
+        writable=(work,),
+        hidden=hidden_paths(),
+        network=network,
+        limits=limits or Limits(),
+    )
+    environment = {"PATH": os.defpath, "HOME": str(work), "TMPDIR": str(work)}
+    return run_inside(Processes(), Command(argv, work, environment, timeout_s), wall, means)
+
+
+# Escapes
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_nothing_escapes(name: str) -> None:
+    held = attempted(means_of(name), Network.LOOPBACK, Processes())
+    assert held.problem == ""
+    assert set(held.escaped) - OF_LIMITS == set()
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_only_the_network_is_open_to_an_agent(name: str) -> None:
+    held = attempted(means_of(name), Network.HOST, Processes())
+    assert held.problem == ""
+    assert set(held.escaped) - OF_LIMITS == {"connect_loopback", "connect_abroad"}
+
+
+def test_the_attempts_succeed_without_a_wall() -> None:
+    """An attempt that fails everywhere would show nothing."""
+    held = attempted(means_of("none"), Network.LOOPBACK, Processes())
+    needs_root, needs_a_keyring, needs_namespaces = "mount", "kernel_keyring", "new_user_namespace"
+    of_the_machine = {needs_root, needs_a_keyring, needs_namespaces, "setuid_program"}
+    of_the_machine |= {"trace_outside"}  # a system may allow it for descendants only
+    assert set(held.blocked) <= of_the_machine
+
+
+# A command inside
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_has_its_exit_code_and_its_streams(name: str, tmp_path: Path) -> None:
+    done = run(tmp_path, means_of(name), "echo out; echo err > /dev/stderr; exit 7")
+    assert (done.exit_code, done.stdout, done.stderr) == (7, "out\n", "err\n")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_has_the_environment_that_it_was_given(name: str, tmp_path: Path) -> None:
+    done = run(tmp_path, means_of(name), ("env",))
+    names = {line.partition("=")[0] for line in done.stdout.splitlines()}
+    assert names - {"PWD"} == {"PATH", "HOME", "TMPDIR"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_program_is_no_result(name: str, tmp_path: Path) -> None:
+    done = run(tmp_path, means_of(name), ("no-such-program",))
+    assert done.ending is Ending.COULD_NOT_START
+    assert "no-such-program" in done.reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_may_end_in_its_own_way_at_a_time_out(name: str, tmp_path: Path) -> None:
+    script = "trap 'echo bye; exit 3' TERM; sleep 60 & wait"
+    done = run(tmp_path, means_of(name), script, timeout_s=1.5)
+    assert done.ending is Ending.TIMED_OUT
+    assert done.stdout == "bye\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_processes_left_running_are_ended_and_counted(name: str, tmp_path: Path) -> None:
+    done = run(tmp_path, means_of(name), "setsid sleep 600 > /dev/null 2>&1 &")
+    assert done.survivors == 1
+    assert [one.partition(" (")[0] for one in done.survivors_named] == ["sleep 600"]
+
+
+def python(program: str) -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", "-c", program)
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_two_runs_may_listen_on_the_same_port(name: str, tmp_path: Path) -> None:
+    means = means_of(name)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run(
+            tmp_path,
+            means,
+            python(
+                "import socket\n"
+                f"server = socket.create_server(('127.0.0.1', {port}))\n"
+                f"socket.create_connection(('localhost', {port})).close()\n"
+            ),
+        )
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_each_run_has_shared_memory_of_its_own(name: str) -> None:
+    means = means_of(name)
+    with scratch_folder() as folder:
+        if folder.is_relative_to("/dev/shm"):
+            pytest.skip("the work lies in shared memory")
+        done = run(folder, means, python("import multiprocessing; multiprocessing.Lock()"))
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_the_network_of_none_has_no_address(name: str, tmp_path: Path) -> None:
+    program = python("import socket; socket.socket()")
+    done = run(tmp_path, means_of(name), program, network=Network.NONE)
+    assert "PermissionError" in done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES[:4])
+def test_a_file_ends_at_its_limit(name: str, tmp_path: Path) -> None:
+    script = "head -c 100000 /dev/zero > file; wc -c < file"
+    done = run(tmp_path, means_of(name), script, limits=Limits(file_size=10_000))
+    assert done.stdout.strip() == "10000"
+
+
+@pytest.mark.parametrize("name", ["limits"])
+def test_a_signal_is_told_as_one(name: str, tmp_path: Path) -> None:
+    assert run(tmp_path, means_of(name), "kill -9 $$").exit_code == -signal.SIGKILL
+
+
+# A wall that cannot be made
+
+
+def test_a_wrapper_that_fails_is_no_result(tmp_path: Path) -> None:
+    broken = replace(means_of("bwrap"), program="/bin/false")
+    done = run(tmp_path, broken, "exit 0")
+    assert done.ending is Ending.COULD_NOT_START
+    assert done.exit_code is None
+
+
+def test_a_wrapper_that_only_pretends_is_no_result(tmp_path: Path) -> None:
+    broken = replace(means_of("bwrap"), program="/bin/true")
+    done = run(tmp_path, broken, "exit 0")
+    assert done.ending is Ending.COULD_NOT_START
+
+
+def test_rules_that_the_kernel_does_not_know_are_no_result(tmp_path: Path) -> None:
+    means = means_of("landlock")
+    wall = Wall(groups=(tmp_path / "no" / "cgroup.procs",))
+    command = Command(("true",), tmp_path, {"PATH": os.defpath}, 60.0)
+    done = run_inside(Processes(), command, wall, means)
+    assert done.ending is Ending.COULD_NOT_START
+    assert "cgroup.procs" in done.reason
+
+
+def test_without_a_supervisor_no_command_runs_outside_of_its_wall(tmp_path: Path) -> None:
+    command = Command(("touch", "made"), tmp_path, {"PATH": os.defpath}, 60.0)
+    processes = Processes(supervised=False)
+    done = run_inside(processes, command, Wall(), Means(Level.LIMITS))
+    assert done.ending is Ending.COULD_NOT_START
+    assert not (tmp_path / "made").exists()
