@@ -18,7 +18,9 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _SET_SECCOMP, _SECCOMP_FILTER, _DROP_BOUNDING, _NO_NEW_PRIVS = 22, 2, 24, 38
 _CLEAR_AMBIENT = (47, 4)
 _NEW_NET, _NEW_USER, _NEW_IPC, _NEW_MOUNTS = 0x40000000, 0x10000000, 0x08000000, 0x00020000
-_PRIVATE_BELOW, _NO_DEVICES = 0x44000, 0x6  # recursive and private; neither setuid nor devices
+_PRIVATE_BELOW, _BIND_BELOW = 0x44000, 0x5000
+_NO_DEVICES = 0x6  # neither setuid programs nor devices
+_SET_MOUNT, _FROM_HERE, _RECURSIVE = 442, -100, 0x8000
 _MEMORY = b"/dev/shm"
 _LAST_CAPABILITY = 63
 _SET_FLAGS, _UP, _RUNNING = 0x8914, 0x1, 0x40
@@ -76,7 +78,7 @@ def _enter(rules: Rules, status: int) -> list[bytes]:
             members.write("0")
     own = rules.all("own")
     if own:
-        _own_namespaces("network" in own, "memory" in own)
+        _own_namespaces(own, rules.all("write"))
     processes = int(rules.one("processes") or 0)
     if processes and os.getuid() != 0:
         _limit("NPROC", _tasks_of(os.getuid()) + processes)
@@ -125,10 +127,10 @@ def _tasks_of(user: int) -> int:
     return found
 
 
-def _own_namespaces(network: bool, memory: bool) -> None:
-    """Move into a network that has nothing but a loopback, and to shared memory of its own."""
+def _own_namespaces(own: list[str], writable: list[str]) -> None:
+    """Move into a network with only a loopback, and to mounts that are only `writable` there."""
     user, group = os.geteuid(), os.getegid()
-    wanted = (_NEW_NET if network else 0) | (_NEW_MOUNTS | _NEW_IPC if memory else 0)
+    wanted = _NEW_MOUNTS | _NEW_IPC | (_NEW_NET if "network" in own else 0)
     if _LIBC.unshare(wanted) != 0:
         _checked(_LIBC.unshare(_NEW_USER | wanted), "namespaces of its own")
         for file, text in (
@@ -138,14 +140,28 @@ def _own_namespaces(network: bool, memory: bool) -> None:
         ):
             with open(f"/proc/self/{file}", "w") as mapping:  # noqa: PTH123
                 mapping.write(text)
-    if memory:
-        _checked(_LIBC.mount(b"none", b"/", None, _PRIVATE_BELOW, None), "own mounts")
+    _checked(_LIBC.mount(b"none", b"/", None, _PRIVATE_BELOW, None), "own mounts")
+    if "memory" in own:
         _checked(_LIBC.mount(b"tmpfs", _MEMORY, b"tmpfs", _NO_DEVICES, None), "shared memory")
-    if network:
+    open_places = [os.fsencode(path) for path in writable]
+    for place in open_places:
+        _checked(_LIBC.mount(place, place, None, _BIND_BELOW, None), os.fsdecode(place))
+    _set_read_only(b"/", True)
+    for place in (*open_places, *((_MEMORY,) if "memory" in own else ())):
+        _set_read_only(place, False)
+    os.chdir(os.getcwd())  # noqa: PTH109 - the folder of before lies on the mount of before
+    if "network" in own:
         socket = _checked(_LIBC.socket(2, 2, 0), "loopback")
         request = ctypes.create_string_buffer(struct.pack("=16sH22x", b"lo", _UP | _RUNNING))
         _checked(_LIBC.ioctl(socket, _SET_FLAGS, request), "loopback")
         os.close(socket)
+
+
+def _set_read_only(place: bytes, read_only: bool) -> None:
+    change = struct.pack("=QQQQ", int(read_only), int(not read_only), 0, 0)
+    size = ctypes.c_size_t(len(change))
+    done = _LIBC.syscall(_SET_MOUNT, _FROM_HERE, place, _RECURSIVE, change, size)
+    _checked(done, f"read-only {os.fsdecode(place)}")
 
 
 def _landlock(rules: Rules, abi: int) -> None:
@@ -169,7 +185,7 @@ def _landlock(rules: Rules, abi: int) -> None:
                 _allow(ruleset, part, files & _READ)
         for path in rules.all("device"):
             _allow(ruleset, path, files & ~_EXECUTE)
-        for path in rules.all("write"):
+        for path in (*rules.all("write"), *rules.all("memory")):
             _allow(ruleset, path, files & ~_MAKE_DEVICES & ~_IOCTL_DEVICE)
         for stream in (0, 1, 2):  # what is open already may be opened again as /dev/stdout
             _allow_stream(ruleset, stream, files)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 GOT = "got "
+CHANGED_MODE = 0o640
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _ATTACH, _DETACH = 16, 17
 _NEW_USER = 0x10000000
@@ -76,6 +77,12 @@ def read_key_file(target: Target) -> str:
     return GOT + target.secret_file.read_text(encoding="ascii")
 
 
+def change_mode(target: Target) -> str:
+    """The rights of a file of the same user."""
+    target.secret_file.chmod(CHANGED_MODE)
+    return "changed"
+
+
 def connect_loopback(target: Target) -> str:
     """A server of the user on the loopback."""
     with socket.create_connection(("127.0.0.1", target.port), timeout=2):
@@ -129,6 +136,13 @@ def mount(target: Target) -> str:
     _checked(_LIBC.mount(b"none", os.fsencode(place), b"tmpfs", 0, None))
     _LIBC.umount(os.fsencode(place))
     return GOT + "mount"
+
+
+def kernel_settings(target: Target) -> str:
+    """The program that the kernel starts, outside of all walls, when another one crashes."""
+    del target
+    os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))  # opened, and not written
+    return GOT + "core_pattern"
 
 
 def new_user_namespace(target: Target) -> str:
@@ -249,6 +263,7 @@ ATTEMPTS: dict[str, Callable[[Target], str]] = {
     "write_state": _write("state"),
     "write_shared_memory": _write("shared_memory"),
     "write_tmp": _write("tmp"),
+    "change_mode": change_mode,
     "connect_loopback": connect_loopback,
     "connect_abroad": connect_abroad,
     "connect_abstract": connect_abstract,
@@ -259,6 +274,7 @@ ATTEMPTS: dict[str, Callable[[Target], str]] = {
     "read_environment": read_environment,
     "read_through_root": read_through_root,
     "mount": mount,
+    "kernel_settings": kernel_settings,
     "new_user_namespace": new_user_namespace,
     "setuid_program": setuid_program,
     "kernel_keyring": read_keyring,

@@ -76,20 +76,21 @@ def _limit_words(limits: Limits) -> list[str]:
 
 def _landlock_words(wall: Wall, means: Means) -> list[str]:
     """The words for the launcher. A loopback that nobody shares needs a network of its own."""
-    own = []
-    if means.namespaces and wall.network is not Network.HOST:
+    own = ["mounts"] if means.namespaces else []
+    if own and wall.network is not Network.HOST:
         own.append("network")
     places = (*wall.readable, *wall.writable)
-    if means.namespaces and not any(path.is_relative_to(SHARED_MEMORY) for path in places):
+    if own and not any(path.is_relative_to(SHARED_MEMORY) for path in places):
         own.append("memory")
     closed = wall.network is Network.NONE or (wall.network is Network.LOOPBACK and not own)
+    hidden = (*wall.hidden, *wall.hidden_files)
     network = Network.NONE if closed else wall.network
     program = seccomp_filter(means.machine, families(network, wall.unix_sockets))
     return [
         *(f"read={path}" for path in (*wall.readable, "/proc")),
         *(f"write={path}" for path in wall.writable),
-        *((f"write={SHARED_MEMORY}",) if "memory" in own else ()),
-        *(f"hidden={path}" for path in wall.hidden),
+        *((f"memory={SHARED_MEMORY}",) if "memory" in own else ()),
+        *(f"hidden={path}" for path in hidden),
         *(f"device={path}" for path in DEVICES),
         *(f"own={part}" for part in own),
         *(("no_tcp=1",) if closed else ()),
@@ -102,10 +103,13 @@ def _bwrap(folder: Path, wall: Wall) -> list[str]:
     mounts: list[tuple[Path, list[str]]] = [
         *((path, ["--ro-bind-try", str(path), str(path)]) for path in wall.readable),
         *((path, ["--tmpfs", str(path)]) for path in wall.hidden),
+        *((path, ["--ro-bind", "/dev/null", str(path)]) for path in wall.hidden_files),
         *((path, ["--bind", str(path), str(path)]) for path in wall.writable),
     ]
     size = ("--size", str(wall.limits.scratch)) if wall.limits.scratch else ()
-    private = ["--dev", "/dev", "--proc", "/proc", *size, "--tmpfs", "/tmp"]
+    # bwrap leaves the settings of the kernel in /proc writable for root.
+    proc = ("--proc", "/proc", "--remount-ro", "/proc")
+    private = ["--dev", "/dev", *proc, *size, "--tmpfs", "/tmp"]
     ordered = sorted(mounts, key=lambda mount: len(mount[0].parts))
     return [
         *("--unshare-all", "--cap-drop", "ALL"),

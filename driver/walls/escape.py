@@ -12,7 +12,7 @@ from driver.execution.processes import Processes
 from driver.walls import attempts
 from driver.walls.inside import run_inside
 from driver.walls.stage import Stage, staged
-from driver.walls.system import hidden_paths, system_paths
+from driver.walls.system import hidden_files, hidden_paths, system_paths
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import dataclass, field
 
@@ -45,6 +45,7 @@ def attempted(means: Means, network: Network, processes: Processes) -> Held:
             readable=(*system_paths(), Path(attempts.__file__)),
             writable=(stage.inside,),
             hidden=hidden_paths(),
+            hidden_files=hidden_files(),
             network=network,
             limits=_LIMITS,
         )
@@ -78,6 +79,7 @@ def _judged(stage: Stage, words: dict[str, str]) -> Held:
         "docker_socket": stage.reached("docker"),
         "ssh_agent": stage.reached("ssh_agent"),
         "signal_outside": stage.signalled.exists(),
+        "change_mode": stage.secret_file.stat().st_mode & 0o777 == attempts.CHANGED_MODE,
     }
     of_secrets = ("read_key_file", "read_environment", "read_through_root", "kernel_keyring")
     seen |= {name: stage.secret in words[name] for name in of_secrets}

@@ -23,7 +23,7 @@ def main(words: list[str]) -> None:
     lines = [f"As {who}, network {network}", _row("", [title for title, _ in columns])]
     for name in ATTEMPTS:
         lines.append(_row(name, [_word(held, name) for _, held in columns]))
-    counts = [f"{len(held.blocked.keys() & set(ESCAPES))} of 20" for _, held in columns]
+    counts = [f"{len(held.blocked.keys() & set(ESCAPES))} of {len(ESCAPES)}" for _, held in columns]
     lines.append(_row("escapes blocked", counts))
     lines += [f"{title}: {held.problem}" for title, held in columns if held.problem]
     if "-v" in words:

@@ -114,6 +114,7 @@ def staged() -> Iterator[Stage]:
             victim=_victim(stack, folder / "home" / "signalled", secret),
         )
         stage.secret_file.write_text(secret, encoding="ascii")
+        stage.secret_file.chmod(0o600)
         _key(stack, folder.name, secret)
         yield stage
 

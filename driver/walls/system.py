@@ -16,6 +16,10 @@ _HIDDEN = (
     *("/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d", "/etc/NetworkManager", "/etc/wireguard"),
     *("/etc/letsencrypt", "/etc/docker", "/etc/kubernetes"),
 )
+_HIDDEN_FILES = tuple(
+    f"/etc/{name}"
+    for name in ("shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "krb5.keytab")
+)
 # Folders of a home that hold programs and no login.
 _TOOLCHAINS = (
     *(".pyenv", ".rustup", ".cargo/bin", ".cargo/registry", ".cargo/git", ".nvm", ".volta", ".fnm"),
@@ -32,8 +36,13 @@ def system_paths() -> tuple[Path, ...]:
 
 
 def hidden_paths() -> tuple[Path, ...]:
-    """The existing folders with keys of the machine."""
-    return tuple(Path(name) for name in _HIDDEN if Path(name).is_dir())
+    """The folders with keys of the machine that this user could read."""
+    return tuple(Path(name) for name in _HIDDEN if os.access(name, os.R_OK))
+
+
+def hidden_files() -> tuple[Path, ...]:
+    """The files with keys of the machine that this user could read."""
+    return tuple(Path(name) for name in _HIDDEN_FILES if os.access(name, os.R_OK))
 
 
 def toolchain_paths(environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -248,7 +248,7 @@ def test_without_adoption_group_and_descendants_are_ended(marked: Marked) -> Non
     tree = b"setsid sleep 600 & (sleep 600 &) ; touch up; sleep 600"
     argv = [b"sh", b"-c", tree]
     env = [os.fsencode(f"{name}={value}") for name, value in marked.env.items()]
-    numbers = [b"15", b"0.2", os.fsencode(marked.folder), b"%d" % len(argv)]
+    numbers = [b"15", b"0.2", os.fsencode(marked.folder), b"0", b"%d" % len(argv)]
     body = b"\0".join([*numbers, *argv, *env])
     with subprocess.Popen(
         [*PYTHON, "-c", PORTABLE],

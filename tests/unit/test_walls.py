@@ -98,9 +98,9 @@ def test_landlock_leaves_the_arguments_alone_and_names_all_places() -> None:
 @pytest.mark.parametrize(
     ("means", "network", "own", "closed"),
     [
-        (OWN, "none", ["own=network", "own=memory"], True),
-        (OWN, "loopback", ["own=network", "own=memory"], False),
-        (OWN, "host", ["own=memory"], False),
+        (OWN, "none", ["own=mounts", "own=network", "own=memory"], True),
+        (OWN, "loopback", ["own=mounts", "own=network", "own=memory"], False),
+        (OWN, "host", ["own=mounts", "own=memory"], False),
         (LANDLOCK, "none", [], True),
         (LANDLOCK, "loopback", [], True),  # Landlock knows ports and no addresses
         (LANDLOCK, "host", [], False),
@@ -117,6 +117,14 @@ def test_a_loopback_without_a_network_of_its_own_is_closed(
 def test_shared_memory_is_not_replaced_if_a_place_lies_in_it() -> None:
     words = inside(OWN, writable=(Path("/dev/shm/places/work"),)).wall
     assert "own=memory" not in words
+
+
+def test_hidden_files_are_covered_or_left_out() -> None:
+    shadow = Path("/etc/shadow")
+    argv = inside(BWRAP, hidden_files=(shadow,)).argv
+    at = argv.index("/etc/shadow")
+    assert argv[at - 2 : at] == ("--ro-bind", "/dev/null")
+    assert "hidden=/etc/shadow" in inside(LANDLOCK, hidden_files=(shadow,)).wall
 
 
 def test_limits_are_rules_at_every_level_with_rules() -> None:
