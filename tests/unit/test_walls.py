@@ -23,7 +23,8 @@ from driver.walls.choice import (
 from driver.walls.enclose import enclosed, why_not_entered
 from driver.walls.escape import ESCAPES, Held
 from driver.walls.filters import families, seccomp_filter
-from driver.walls.wall import Level, Limits, Means, Network, Wall
+from driver.walls.roles import Places, RoleSettings, System, wall_of
+from driver.walls.wall import Level, Limits, Means, Network, Role, Wall
 from state_store.values.lazy_dataclass import replace
 
 BWRAP = Means(Level.BWRAP, "x86_64", program="/usr/bin/bwrap", landlock_abi=7)
@@ -327,3 +328,51 @@ def test_a_choice_of_another_boot_is_not_kept(tmp_path: Path) -> None:
     assert kept_choice(file, Asked(), ALL) is None
     file.write_text("not JSON", encoding="utf-8")
     assert kept_choice(file, Asked(), ALL) is None
+
+
+# Roles
+
+PLACES = Places(
+    WORK,
+    own=(Path("/places/item/home"),),
+    objects=(Path("/repo/.git/objects"),),
+    prepared=(Path("/places/venv"),),
+    login=(Path("/home/user/.agent"),),
+)
+
+
+def wall_for(role: Role, settings: RoleSettings | None = None) -> Wall:
+    system = System((Path("/usr"),), toolchains=(Path("/home/user/.pyenv"),))
+    return wall_of(role, PLACES, system, settings or RoleSettings())
+
+
+def test_only_an_agent_gets_the_login_of_its_program() -> None:
+    assert [role for role in Role if PLACES.login[0] in wall_for(role).writable] == [Role.AGENT]
+    assert [role for role in Role if PLACES.login[0] in wall_for(role).readable] == []
+
+
+def test_only_a_set_up_may_change_what_it_installed() -> None:
+    assert [role for role in Role if PLACES.prepared[0] in wall_for(role).writable] == [Role.SETUP]
+
+
+def test_an_agent_reads_all_that_its_test_reads() -> None:
+    assert set(wall_for(Role.TEST).readable) <= set(wall_for(Role.AGENT).readable)
+
+
+def test_no_role_may_write_what_its_git_borrows() -> None:
+    assert all(PLACES.objects[0] in wall_for(role).readable for role in Role)
+    assert not any(PLACES.objects[0] in wall_for(role).writable for role in Role)
+
+
+def test_tests_have_a_loopback_and_the_others_the_network() -> None:
+    networks = {role: wall_for(role).network for role in Role}
+    assert networks.pop(Role.TEST) is Network.LOOPBACK
+    assert set(networks.values()) == {Network.HOST}
+
+
+def test_settings_of_a_role_add_places_and_replace_the_network() -> None:
+    settings = RoleSettings(Network.NONE, (Path("/data"),), (Path("/cache"),), unix_sockets=True)
+    wall = wall_for(Role.TEST, settings)
+    assert wall.network is Network.NONE
+    assert (wall.readable[-1], wall.writable[-1]) == (Path("/data"), Path("/cache"))
+    assert wall.unix_sockets
