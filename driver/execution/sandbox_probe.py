@@ -15,7 +15,7 @@ from pathlib import Path
 
 from driver.execution.processes import capture
 from driver.filesystem.temporary import scratch_folder
-from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_dataclass import dataclass, replace
 
 BWRAP = "bwrap"
 LANDLOCK = "landlock"
@@ -71,9 +71,12 @@ def look(environ: Mapping[str, str], avoid: Iterable[Path] = ()) -> Facts:
     if sys.platform == "linux":
         program = program_outside(BWRAP, environ.get("PATH", os.defpath), avoid) or ""
         problem = _why_not_confining(program, environ) if program else "it was not found on PATH"
+    return replace(kernel_facts(), bwrap="" if problem else program, bwrap_problem=problem)
+
+
+def kernel_facts() -> Facts:
+    """The facts that need no program."""
     return Facts(
-        bwrap="" if problem else program,
-        bwrap_problem=problem,
         landlock_abi=_landlock_abi(),
         seccomp=Path("/proc/sys/kernel/seccomp/actions_avail").exists(),
         posix=os.name == "posix",

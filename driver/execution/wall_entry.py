@@ -9,6 +9,7 @@ of the command; after `entered` it gets `no_command ERRNO` if there is no such p
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import struct
@@ -66,7 +67,8 @@ def start(
         try:
             os.execve(program, [argv[0], *extra, *argv[1:]], env)
         except OSError as problem:
-            number = problem.errno or 0
+            # One that may not be run says more than the next place, where there is none.
+            number = number if number == errno.EACCES else problem.errno or 0
     os.write(status, f"no_command {number}\n".encode())
     os._exit(127)
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 from driver.execution.processes import Processes
-from driver.execution.sandbox_probe import look
+from driver.execution.sandbox_probe import kernel_facts
 from driver.walls.attempts import ATTEMPTS
 from driver.walls.choice import Asked, candidates
 from driver.walls.escape import ESCAPES, Held, attempted
@@ -17,7 +17,7 @@ def main(words: list[str]) -> None:
     """Test each level that may work here, and print a row for each attempt."""
     network = Network(words[0]) if words else Network.LOOPBACK
     processes = Processes()
-    possible = candidates(Asked(), look(os.environ), os.environ, ())
+    possible = candidates(Asked(), kernel_facts(), os.environ, ())
     columns = [(_title(means), attempted(means, network, processes)) for means in possible]
     who = "root" if os.getuid() == 0 else "an ordinary user"
     lines = [f"As {who}, network {network}", _row("", [title for title, _ in columns])]

@@ -15,10 +15,11 @@ import pytest
 
 from driver.execution.command import Command, Ending, Finished
 from driver.execution.processes import Processes
-from driver.execution.sandbox_probe import look
+from driver.execution.sandbox_probe import kernel_facts
 from driver.filesystem.temporary import scratch_folder
 from driver.walls.choice import Asked, candidates
 from driver.walls.escape import OF_LIMITS, attempted
+from driver.walls.here import walls_here
 from driver.walls.inside import run_inside
 from driver.walls.system import hidden_files, hidden_paths, system_paths
 from driver.walls.wall import Level, Limits, Means, Network, Wall
@@ -33,7 +34,7 @@ KNOWN = {"landlock": {"change_mode"}}
 
 
 def means_of(name: str) -> Means:
-    found = candidates(Asked(), look(os.environ), os.environ, ())
+    found = candidates(Asked(), kernel_facts(), os.environ, ())
     for means in found:
         own = " with namespaces" if means.namespaces else ""
         if f"{means.level}{own}" == name:
@@ -120,6 +121,15 @@ def test_a_missing_program_is_no_result(name: str, tmp_path: Path) -> None:
     done = run(tmp_path, means_of(name), ("no-such-program",))
     assert done.ending is Ending.COULD_NOT_START
     assert "no-such-program" in done.reason
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_a_program_that_may_not_be_run_is_told_as_one(name: str, tmp_path: Path) -> None:
+    program = place(tmp_path, "work") / "program"
+    program.write_text("#!/bin/sh\n", encoding="ascii")
+    done = run(tmp_path, means_of(name), ("./program",))
+    assert done.ending is Ending.COULD_NOT_START
+    assert "it is not executable" in done.reason
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -218,3 +228,24 @@ def test_without_a_supervisor_no_command_runs_outside_of_its_wall(tmp_path: Path
     done = run_inside(processes, command, Wall(), Means(Level.LIMITS))
     assert done.ending is Ending.COULD_NOT_START
     assert not (tmp_path / "made").exists()
+
+
+# The choice
+
+
+def test_the_choice_is_made_by_escapes_and_kept_until_the_next_boot(tmp_path: Path) -> None:
+    file = tmp_path / "walls.json"
+    made = walls_here(Asked(), file, os.environ, (), Processes())
+    if not made.means.level.at_least(Level.LANDLOCK):
+        pytest.skip("this machine has no walls")
+    cannot_test = Processes()
+    cannot_test.cancel()
+    assert walls_here(Asked(), file, os.environ, (), cannot_test) == made
+
+
+def test_a_level_whose_test_cannot_run_is_passed_over_until_next_time(tmp_path: Path) -> None:
+    file = tmp_path / "walls.json"
+    cannot_test = Processes()
+    cannot_test.cancel()
+    assert walls_here(Asked(), file, os.environ, (), cannot_test).means.level is Level.LIMITS
+    assert not file.exists()
