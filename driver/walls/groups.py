@@ -5,6 +5,7 @@ A group can only be made where the system lets this user: as root, or where it i
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 from driver.walls.wall import Limits
 
 _MOUNTED = re.compile(r"^\S+ \S+ \S+ \S+ (\S+) .* - (cgroup2?) \S+ (\S+)$", re.MULTILINE)
+_PREFIX = "tidegate-"
 
 
 @contextmanager
@@ -30,7 +32,8 @@ def group_for(limits: Limits) -> Iterator[tuple[Path, ...]]:
 
 def _made(limits: Limits) -> Path | None:
     for parent in _parents():
-        folder = parent / f"tidegate-{secrets.token_hex(8)}"
+        remove_left(parent)
+        folder = parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
         with suppress(OSError):
             folder.mkdir()
             try:
@@ -40,6 +43,15 @@ def _made(limits: Limits) -> Path | None:
                 continue
             return folder
     return None
+
+
+def remove_left(parent: Path) -> None:
+    """Remove the groups of ended runs. One that still holds a process stays."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if not Path("/proc", owner).exists():
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _parents() -> Iterator[Path]:

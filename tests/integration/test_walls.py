@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,9 +26,11 @@ from driver.walls.inside import run_inside
 from driver.walls.system import hidden_files, hidden_paths, system_paths
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import replace
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are made by Linux")
 
+ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("bwrap", "landlock with namespaces", "landlock", "limits", "none")
 CLOSED = NAMES[:3]
 # Landlock has no rule for the mode of a file; a mount of its own has.
@@ -195,6 +199,39 @@ def test_a_file_ends_at_its_limit(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["limits"])
 def test_a_signal_is_told_as_one(name: str, tmp_path: Path) -> None:
     assert run(tmp_path, means_of(name), "kill -9 $$").exit_code == -signal.SIGKILL
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.integration.test_walls import means_of, run
+script = "trap '' TERM; setsid sleep 600 & sleep 600"
+run(Path(sys.argv[1]), means_of(sys.argv[2]), script)
+"""
+
+
+@pytest.mark.parametrize("name", NAMES[:3])
+def test_nothing_inside_outlives_a_killed_orchestrator(name: str, tmp_path: Path) -> None:
+    means_of(name)
+    work = place(tmp_path, "work")
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path), name],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(place(tmp_path, "scratch"))},
+    ) as running:
+        assert eventually(lambda: len(running_in(work)) >= 2)
+        running.kill()
+    assert eventually(lambda: not running_in(work))
+
+
+def running_in(folder: Path) -> list[str]:
+    """The processes whose current folder is `folder`, inside of a wall or not."""
+    found = []
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and (process / "cwd").readlink() == folder:
+                found.append(process.name)
+    return found
 
 
 # A wall that cannot be made

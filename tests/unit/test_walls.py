@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from driver.walls.choice import (
 from driver.walls.enclose import enclosed, why_not_entered
 from driver.walls.escape import ESCAPES, Held
 from driver.walls.filters import families, seccomp_filter
+from driver.walls.groups import remove_left
 from driver.walls.roles import Places, RoleSettings, System, wall_of
 from driver.walls.wall import Level, Limits, Means, Network, Role, Wall
 from state_store.values.lazy_dataclass import replace
@@ -376,3 +378,14 @@ def test_settings_of_a_role_add_places_and_replace_the_network() -> None:
     assert wall.network is Network.NONE
     assert (wall.readable[-1], wall.writable[-1]) == (Path("/data"), Path("/cache"))
     assert wall.unix_sockets
+
+
+# Groups
+
+
+def test_only_groups_of_ended_runs_are_removed(tmp_path: Path) -> None:
+    ended, running, foreign = f"tidegate-{2**22 + 1}-ab", f"tidegate-{os.getpid()}-ab", "user.slice"
+    for name in (ended, running, foreign):
+        (tmp_path / name).mkdir()
+    remove_left(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {running, foreign}
