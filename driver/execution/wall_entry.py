@@ -19,7 +19,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _SET_SECCOMP, _SECCOMP_FILTER, _DROP_BOUNDING, _NO_NEW_PRIVS = 22, 2, 24, 38
 _CLEAR_AMBIENT = (47, 4)
 _NEW_NET, _NEW_USER, _NEW_IPC, _NEW_MOUNTS = 0x40000000, 0x10000000, 0x08000000, 0x00020000
-_PRIVATE_BELOW, _BIND_BELOW = 0x44000, 0x5000
+_PRIVATE_BELOW, _BIND, _BIND_BELOW = 0x44000, 0x1000, 0x5000
 _NO_DEVICES = 0x6  # neither setuid programs nor devices
 _SET_MOUNT, _FROM_HERE, _RECURSIVE = 442, -100, 0x8000
 _MEMORY = b"/dev/shm"
@@ -145,6 +145,9 @@ def _own_namespaces(own: list[str], writable: list[str]) -> None:
     _checked(_LIBC.mount(b"none", b"/", None, _PRIVATE_BELOW, None), "own mounts")
     if "memory" in own:
         _checked(_LIBC.mount(b"tmpfs", _MEMORY, b"tmpfs", _NO_DEVICES, None), "shared memory")
+    terminals = b"newinstance,ptmxmode=0666"
+    _checked(_LIBC.mount(b"devpts", b"/dev/pts", b"devpts", 0, terminals), "terminals")
+    _checked(_LIBC.mount(b"/dev/pts/ptmx", b"/dev/ptmx", None, _BIND, None), "terminals")
     open_places = [os.fsencode(path) for path in writable]
     for place in open_places:
         _checked(_LIBC.mount(place, place, None, _BIND_BELOW, None), os.fsdecode(place))

@@ -15,6 +15,8 @@ from driver.walls.filters import families, seccomp_filter
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import replace
 
+# The terminals of a system are those of its user; only a wall with namespaces has its own.
+TERMINALS = ("/dev/pts", "/dev/ptmx")
 DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -91,7 +93,7 @@ def _landlock_words(wall: Wall, means: Means) -> list[str]:
         *(f"write={path}" for path in wall.writable),
         *((f"memory={SHARED_MEMORY}",) if "memory" in own else ()),
         *(f"hidden={path}" for path in hidden),
-        *(f"device={path}" for path in DEVICES),
+        *(f"device={path}" for path in (*DEVICES, *(TERMINALS if own else ()))),
         *(f"own={part}" for part in own),
         *(("no_tcp=1",) if closed else ()),
         f"seccomp={program.hex()}",

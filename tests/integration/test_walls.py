@@ -182,6 +182,18 @@ def test_each_run_has_shared_memory_of_its_own(name: str) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_each_run_has_terminals_of_its_own(name: str, tmp_path: Path) -> None:
+    program = python(
+        "import os\n"
+        "ours, theirs = os.openpty()\n"
+        "os.write(theirs, b'typed')\n"
+        "print(os.read(ours, 9), sorted(os.listdir('/dev/pts')))\n"
+    )
+    done = run(tmp_path, means_of(name), program)
+    assert (done.stdout, done.stderr) == ("b'typed' ['0', 'ptmx']\n", "")
+
+
 @pytest.mark.parametrize("name", CLOSED)
 def test_the_network_of_none_has_no_address(name: str, tmp_path: Path) -> None:
     program = python("import socket; socket.socket()")
