@@ -228,6 +228,15 @@ def start(order: Order, streams: list[int]) -> int:
     raise denied or FileNotFoundError(errno.ENOENT, "not found")
 
 
+def load_walls() -> None:
+    """Import the entry to walls before the forks, so that no run has to."""
+    if sys.platform == "linux":
+        try:
+            import driver.execution.wall_entry  # noqa: F401, PLC0415 - no ctypes in some builds
+        except ImportError:
+            return
+
+
 def start_inside(order: Order, streams: list[int], programs: list[bytes]) -> int:
     """Start the leader inside of its wall, as `start` does outside. Raises OSError."""
     pid = os.fork()
@@ -241,7 +250,7 @@ def start_inside(order: Order, streams: list[int], programs: list[bytes]) -> int
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         for n, fd in enumerate(streams):
             os.dup2(fd, n)
-        from driver.execution import wall_entry  # noqa: PLC0415 - few runs have a wall
+        from driver.execution import wall_entry  # noqa: PLC0415 - as in `load_walls`
 
         wall_entry.start(
             [os.fsdecode(word) for word in order.wall], order.argv, order.env, programs
