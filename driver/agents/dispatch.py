@@ -46,6 +46,7 @@ from driver.limits.spending import Dispatch
 from driver.limits.usage_sums import sum_usage
 from driver.run_state import steps
 from driver.run_state.context import ItemRun
+from driver.run_state.slots import slot
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 from state_store.documents.journal import safe_slug
@@ -236,7 +237,9 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispat
         between_tries=partial(_booked, item, request, one),
     )
     try:
-        result = as_ours(WorkerResult, driver.dispatch_worker(worker_request))
+        with slot() as own:
+            asked = replace(worker_request, environment={**worker_request.environment, **own})
+            result = as_ours(WorkerResult, driver.dispatch_worker(asked))
         result.usage = _sound(item, request, result)
         return result
     except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's

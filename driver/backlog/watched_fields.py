@@ -27,6 +27,7 @@ _PROOF = (
     "fewerTests",
     "moreSkipped",
     "exclusive",
+    "needs",
     "repairCap",
     "pipeline",
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from driver.backend_api.driver import EFFORT_LEVELS
 from state_store.documents.item_id import MAX_NUMBER, id_of, is_unicode
+from tools.settings.resources import RESOURCE_RULE, is_resource
 
 Command = str | tuple[str, ...]
 
@@ -151,6 +152,13 @@ def phases_of(value: object) -> tuple[Any, ...]:
     """A list of phases; their contents are checked with the pipeline configuration."""
     if not isinstance(value, list | tuple) or not value:
         raise InvalidValueError("must be a list of phases, at least one (docs/pipeline.md)")
+    return tuple(value)
+
+
+def resources_of(value: object) -> tuple[str, ...]:
+    """Names of resources that the runs of an item's tests need for themselves."""
+    if not isinstance(value, list | tuple) or not all(map(is_resource, value)):
+        raise InvalidValueError(f"must be a list of names, {RESOURCE_RULE}")
     return tuple(value)
 
 

@@ -73,6 +73,7 @@ class WorkItem:
     fewer_tests: int | None = None
     more_skipped: int | None = None
     exclusive: bool | None = None
+    needs: tuple[str, ...] | None = None
     verification_tier: int | None = None
     repair_cap: int | None = None
     require_review: bool | None = None
@@ -292,6 +293,7 @@ FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "fewerTests": ("fewer_tests", fields.count_of),
     "moreSkipped": ("more_skipped", fields.count_of),
     "exclusive": ("exclusive", fields.flag_of),
+    "needs": ("needs", fields.resources_of),
     "label": ("label", fields.label_of),
     "phase": ("phase", fields.label_of),
     "effort": ("effort", fields.effort_of),

@@ -30,6 +30,7 @@ from driver.git.command import private_environment, run_git, text
 from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.maintenance.past_waves import objects_in, past_waves
 from driver.policy import known_red
+from driver.run_state.slots import slot_if_wanted
 from driver.runners.result import Counts, Doubt
 from driver.scheduler.context import repository_in_sight
 from driver.terminal.safe_text import counted
@@ -137,8 +138,9 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
     prepare = preparation(settings, processes, key, repo.top)
     root = folder / "workspaces"
     context = CloneContext(root, git, replace(repo, head=shipped.commit), prepare)
-    with context.test_checkout(shipped.tree) as checkout:
-        environment = {**test_environment(settings), **checkout.environment}
+    wanted = slot_if_wanted(shipped.command, settings.verify.env)
+    with context.test_checkout(shipped.tree) as checkout, wanted as own:
+        environment = {**test_environment(settings), **checkout.environment, **own}
         top = checkout.path / shipped.work_dir
 
         def once(command: Words, variables: Mapping[str, str]) -> CommandResult:

@@ -1,14 +1,16 @@
 """Turns of test runs: a run takes place beside others, or alone. Commands whose runs disturb each
-other are learned, kept in the state folder, and run alone from then on."""
+other are learned, kept in the state folder, and run alone from then on. Runs that need the same
+named resource, such as a database, take place one after the other."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from driver.domain.results import TestName
@@ -24,6 +26,8 @@ LEARNED_FILE = "exclusive_tests.json"
 LOCK_FILE = "test_turns.lock"
 _MAX_LEARNED = 200
 _TICK_S = 0.05
+# Where the bytes of resources begin in the lock file, and those of the waits for them.
+_RESOURCES, _WAITS = 2**33, 2**34
 
 
 class Alone(IntEnum):
@@ -36,15 +40,17 @@ class Alone(IntEnum):
 
 @dataclass(eq=False, slots=True)
 class Turn:
-    """The turn of one run. `beside` are the tests of the runs that took place meanwhile."""
+    """The turn of one run. `needs` are its resources, and `beside` are the tests of the runs that
+    took place meanwhile."""
 
     test: TestName
     alone: Alone
+    needs: frozenset[str] = frozenset()
     beside: set[TestName] = field(default_factory=set)
 
     def excludes(self, other: Turn) -> bool:
         """True if the two runs may not take place at the same time."""
-        if Alone.ALL in (self.alone, other.alone):
+        if Alone.ALL in (self.alone, other.alone) or self.needs & other.needs:
             return True
         return self.test == other.test and Alone.COMMAND in (self.alone, other.alone)
 
@@ -52,8 +58,10 @@ class Turn:
 class TestTurns:
     """The turns of one wave, first come, first served. `folder` is the state folder, None for a
     wave without one; waves of several processes with the same state folder wait for each other.
-    At most `slots` tests run at once; with `everything` every run is alone. After `is_stopped`
-    nobody waits. Safe to use from many threads."""
+    At most `slots` tests run at once; with `everything` every run is alone. `needs` has the
+    resources of each test that needs some. A run gets all that it waits for at once, or waits
+    without it, so that no two runs wait for each other. After `is_stopped` nobody waits. Safe to
+    use from many threads."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
@@ -64,11 +72,13 @@ class TestTurns:
         *,
         slots: int,
         everything: bool = False,
+        needs: Mapping[TestName, frozenset[str]] = MappingProxyType({}),
     ) -> None:
         self._file = folder / LEARNED_FILE if folder else None
         self._is_stopped = is_stopped
         self._slots = threading.Semaphore(slots)
         self._least = Alone.ALL if everything else Alone.NO
+        self._needs = needs
         self._changed = threading.Condition()
         self._running: list[Turn] = []
         self._held: list[Turn] = []
@@ -86,13 +96,15 @@ class TestTurns:
     @contextlib.contextmanager
     def _room(self, test: TestName, alone: Alone) -> Iterator[Turn]:
         """Wait until no other run is at work that the run excludes."""
-        mine = Turn(test, max(alone, self._least, self.known(test)))
+        room = max(alone, self._least, self.known(test))
+        mine = Turn(test, room, self._needs.get(test, frozenset()))
         with self._changed:
             self._waiting.append(mine)
             while not (locked := self._began(mine)) and not self._is_stopped():
                 self._changed.wait(_TICK_S)
             self._waiting.remove(mine)
             self._held.append(mine)
+            self._machine.end_wait(mine)
         try:
             yield mine
         finally:
@@ -173,6 +185,9 @@ class _MachineLock:
 
     def taken(self, turn: Turn) -> bool:
         """Lock the turn's bytes; False if a run of another process excludes the turn."""
+        # All processes wait in one order, so the longest wait ends first, and none is for ever.
+        if not all(self._lock(at, alone=True) for at in _waits_of(turn)):
+            return False
         wanted = _bytes_of(turn)
         if not all(self._lock(at, alone=alone) for at, alone in wanted):
             for at in {at for at, _ in wanted} - self._held.keys():
@@ -182,6 +197,11 @@ class _MachineLock:
             self._held[at] = self._held.get(at, 0) + 1
         self._note_others(turn)
         return True
+
+    def end_wait(self, turn: Turn) -> None:
+        """Let the next process wait for the turn's resources."""
+        for at in _waits_of(turn):
+            self._unlock(at)
 
     def give_back(self, turn: Turn) -> None:
         """Unlock the bytes that no other run of this process holds."""
@@ -225,9 +245,18 @@ class _MachineLock:
 
 def _bytes_of(turn: Turn) -> tuple[tuple[int, bool], ...]:
     """The bytes that a turn locks, each with True if no other run may hold it."""
-    return (0, turn.alone is Alone.ALL), (_byte_of(turn.test), turn.alone is not Alone.NO)
+    return (
+        (0, turn.alone is Alone.ALL),
+        (_byte_of(turn.test), turn.alone is not Alone.NO),
+        *((_RESOURCES + _byte_of((name,)), True) for name in turn.needs),
+    )
 
 
-def _byte_of(test: TestName) -> int:
-    digest = hashlib.sha256("\0".join(test).encode("utf-8", "surrogatepass")).digest()
+def _waits_of(turn: Turn) -> tuple[int, ...]:
+    """The bytes that a turn holds while it waits for its resources, in the order for all."""
+    return tuple(sorted(_WAITS + _byte_of((name,)) for name in turn.needs))
+
+
+def _byte_of(name: tuple[str, ...]) -> int:
+    digest = hashlib.sha256("\0".join(name).encode("utf-8", "surrogatepass")).digest()
     return 1 + int.from_bytes(digest[:4])

@@ -20,6 +20,7 @@ from driver.policy import known_red
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
 from driver.run_state.context import ItemRun, Wave
+from driver.run_state.slots import slot_if_wanted
 from driver.run_state.test_turns import Alone
 from driver.runners.counts import count_tests
 from driver.runners.failures import failing_tests, failures_first
@@ -144,11 +145,7 @@ def run_test(
     purpose: str,
 ) -> TestRun:
     """Run a test in a checkout of `tree`. Its whole output is written to `output`."""
-    environment = {**test_environment(wave.settings), **checkout.environment}
-    if tree is not None:
-        environment |= private_builds(environment, checkout.path, test.work_dir, checkout.path)
-    for name, words in test.environment:
-        environment[name] = f"{environment.get(name, '')} {words}".strip()
+    environment = _environment(test, checkout, tree, wave.settings)
     # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden, folder = output.with_name(uuid.uuid4().hex), checkout.path / test.work_dir
 
@@ -157,7 +154,12 @@ def run_test(
         limits = CommandLimits(wave.settings.verify.timeout_s, marked, hidden)
         return run_test_command(wave.driver, counting(command), folder, limits)
 
-    with wave.turns.turn(test.name, test.alone) as turn, wave.home.variables() as home:
+    with (
+        wave.turns.turn(test.name, test.alone) as turn,
+        wave.home.variables() as home,
+        slot_if_wanted(test.name[1], wave.settings.verify.env) as own,
+    ):
+        environment |= own
         result, found = counted_run(test.command, folder, {**environment, **home}, hidden, once)
     if result.output_file is not None:
         result = _with_output_at(output, hidden, result)
@@ -173,6 +175,18 @@ def run_test(
         environment=tuple(sorted(environment)),
         beside=frozenset(turn.beside),
     )
+
+
+def _environment(
+    test: Test, checkout: TestCheckout, tree: str | None, settings: Settings
+) -> dict[str, str]:
+    """The environment of a test in a checkout, without mark, home and slot."""
+    environment = {**test_environment(settings), **checkout.environment}
+    if tree is not None:
+        environment |= private_builds(environment, checkout.path, test.work_dir, checkout.path)
+    for name, words in test.environment:
+        environment[name] = f"{environment.get(name, '')} {words}".strip()
+    return environment
 
 
 def counted_run(

@@ -12,6 +12,8 @@ from pathlib import Path
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.backend_api.provider_fault import ASKED_AGAIN
 from driver.checkout_guard.home_settings import HomeSettings
+from driver.domain.prompts import command_text, in_sequence
+from driver.domain.results import TestName
 from driver.domain.work_item import Manifest
 from driver.execution.process_marks import new_key
 from driver.execution.processes import child_environment
@@ -103,7 +105,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             readiness=WaveReadiness(),
             key=key,
             home=_home(run_dir, plan.settings, cleanup),
-            turns=_turns(request, plan.settings, gates, cleanup),
+            turns=_turns(request, plan, gates, cleanup),
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
             phase_backends=_phase_backends(request, plan.settings, by_phase),
@@ -162,17 +164,34 @@ def _home(run_dir: Path, settings: Settings, cleanup: contextlib.ExitStack) -> H
 
 
 def _turns(
-    request: WaveRequest, settings: Settings, gates: Admission, cleanup: contextlib.ExitStack
+    request: WaveRequest, plan: Plan, gates: Admission, cleanup: contextlib.ExitStack
 ) -> TestTurns:
     """The turns of the wave's tests. Without a state folder nothing learned is kept."""
     turns = TestTurns(
         request.state_dir,
         lambda: gates.stop.is_set,
-        slots=parallel_tests(settings),
-        everything=settings.verify.exclusive,
+        slots=parallel_tests(plan.settings),
+        everything=plan.settings.verify.exclusive is True,
+        needs=_needs(plan),
     )
     cleanup.callback(turns.close)
     return turns
+
+
+def _needs(plan: Plan) -> dict[TestName, frozenset[str]]:
+    """The resources of each test of the wave, gates included: those of all items that have it. The
+    commands of `[verify] integration` belong to no item, and need all that have a name there."""
+    verify, found = plan.settings.verify, dict[TestName, frozenset[str]]()
+    every = verify.exclusive if isinstance(verify.exclusive, tuple) else ()
+    asked = [(".", command, every) for command in verify.integration]
+    for planned in plan.items:
+        gates, work_dir = planned.pipeline.commands, planned.home.work_dir
+        commands = (planned.item.test_command, *gates, *([in_sequence(gates)] if gates else []))
+        asked += [(work_dir, command, planned.item.needs or ()) for command in commands]
+    for work_dir, command, needs in asked:
+        name = work_dir, command_text(command)
+        found[name] = found.get(name, frozenset()).union(needs)
+    return {name: needs for name, needs in found.items() if needs}
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from driver.terminal.check_result import CheckResult, require, tried
 from driver.wave.item_pipelines import phase_drivers, with_pipelines
 from driver.wave.preflight import (
     check_integration,
+    check_needs,
     check_ready,
     preflight,
     shipping_checks,
@@ -96,6 +97,7 @@ def plan_of(request: WaveRequest, manifest: Manifest) -> Plan:
     base_dir = Path(os.path.realpath(options.repo or shipping.expect_top or Path.cwd()))
     settings = options.settings or load_settings(project=base_dir)
     check_integration(settings.verify.integration)
+    check_needs(manifest.items, settings.verify.exclusive)
     survey = options.survey or RepositoryInfo(settings.environ)
     items = preflight(manifest, request.driver, shipping, base_dir, survey)
     target = shipping.target or settings.ship.target or None

@@ -117,6 +117,22 @@ def check_integration(commands: Sequence[str | tuple[str, ...]]) -> None:
         raise PreflightError("invalid_input", problems)
 
 
+def check_needs(items: Sequence[WorkItem], resources: bool | Sequence[str]) -> None:
+    """Raise PreflightError for items that need what `[verify] exclusive` does not name, if it names
+    resources at all."""
+    if isinstance(resources, bool) or not resources:
+        return
+    named = f"which [verify] exclusive does not name ({', '.join(resources)})"
+    problems = [
+        f"item {item.slug!r}: it needs {need!r}, {named}: correct it, or add it there"
+        for item in items
+        for need in item.needs or ()
+        if need not in resources
+    ]
+    if problems:
+        raise PreflightError("invalid_input", problems)
+
+
 def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
     if not shipping.is_wanted:
         return

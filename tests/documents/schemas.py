@@ -14,6 +14,7 @@ from driver.domain.item_fields import MAX_OWNED_FILES, MAX_SLUG, MAX_TEXT, VERIF
 from driver.domain.work_item import FIELDS, MAX_ITEMS, REQUIRED
 from tests.documents.reference import config_schema, phase_schema, plain
 from tests.documents.report_schema import report_schema
+from tools.settings.resources import RESOURCE_PATTERN
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tools" / "schemas"
@@ -54,6 +55,10 @@ SHAPES: Mapping[Callable[[Any], Any], dict[str, Any]] = {
     item_fields.baseline_of: {"const": "green"},
     item_fields.count_of: _COUNT,
     item_fields.flag_of: _FLAG,
+    item_fields.resources_of: {
+        "type": "array",
+        "items": {"type": "string", "pattern": RESOURCE_PATTERN},
+    },
     item_fields.effort_of: {"enum": list(EFFORT_LEVELS)},
     item_fields.model_of: {
         **{"type": "string", "maxLength": MAX_TEXT},

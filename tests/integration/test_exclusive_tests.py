@@ -14,7 +14,7 @@ from driver.run_state.test_turns import LEARNED_FILE
 from tests.support.beside import beside
 from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
-from tests.support.waves import PATIENCE_S, Agent, Scene, built, item, verdicts
+from tests.support.waves import PATIENCE_S, Agent, Scene, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
 
@@ -105,13 +105,43 @@ def test_tests_of_two_items_that_meet_at_a_port_ship_if_they_say_so(folder: Path
     assert len(driver.requests) == 2
 
 
-@pytest.mark.parametrize("how", ["setting", "item"])
+ALONE: dict[str, tuple[str, dict[str, Any]]] = {
+    "setting": ("exclusive = true", {}),
+    "item": ("exclusive = false", {"exclusive": True}),
+    "needs": ('exclusive = ["db", "port"]', {"needs": ["port"]}),
+    "undeclared needs": ("exclusive = false", {"needs": ["port"]}),
+}
+
+
+@pytest.mark.parametrize("how", ALONE)
 @beside
 def test_an_exclusive_project_or_item_is_never_disturbed(folder: Path, how: str) -> None:
-    place = Place(folder, "[verify]\nexclusive = true\n" if how == "setting" else "")
-    keys = {} if how == "setting" else {"exclusive": True}
+    setting, keys = ALONE[how]
+    place = Place(folder, f"[verify]\n{setting}\n")
     items = [place.item(name, "loud", "at once", **keys) for name in "ab"]
     report, _ = place.scene.play(dict.fromkeys("ab", place.writes_once_held), items)
     assert verdicts(report) == {"a": "verified", "b": "verified"}
     assert not (place.met / "tried").exists()
     assert not (place.scene.state / LEARNED_FILE).exists()
+
+
+@beside
+def test_a_resource_that_the_project_does_not_name_is_refused(folder: Path) -> None:
+    place = Place(folder, '[verify]\nexclusive = ["db", "port"]\n')
+    report, _ = place.scene.play({}, [place.item("a", needs=["db", "dbb"])])
+    assert report["abort_reason"] == "invalid_input"
+    told = "item 'a': it needs 'dbb', which [verify] exclusive does not name (db, port)"
+    assert told in json.dumps(report)
+
+
+@beside
+def test_a_common_command_needs_every_resource_that_has_a_name(folder: Path) -> None:
+    """It belongs to no item, and runs beside the tests of the batch."""
+    config = '[verify]\nexclusive = ["db"]\nintegration = ["mkdir $MET/db && rmdir $MET/db"]\n'
+    place = Place(folder, f'{config}env = ["MET"]\n')
+    place.scene.environ["MET"] = str(place.met)
+    command = "mkdir $MET/db && sleep 0.1 && rmdir $MET/db && grep -q good {}.txt"
+    items = [item(n, f"{n}.txt", command.format(n), repairCap=0, needs=["db"]) for n in "ab"]
+    works = {n: writes(**{f"{n}__txt": "good\n"}) for n in "ab"}
+    report, _ = place.scene.play(works, items)
+    assert verdicts(report) == {"a": "verified", "b": "verified"}

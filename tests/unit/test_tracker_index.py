@@ -104,7 +104,16 @@ def test_a_look_finds_nothing_sound_that_a_check_does_not() -> None:
 
 
 def test_a_block_of_plain_items_has_no_problem_in_any_of_them() -> None:
-    names = ("workDir", "repo", "phase", "verificationTier", "fewerTests", "exclusive", "other")
+    names = (
+        "workDir",
+        "repo",
+        "phase",
+        "verificationTier",
+        "fewerTests",
+        "exclusive",
+        "needs",
+        "other",
+    )
     odd = [{**SOUND, key: value} for key in (*SOUND, *names) for value in ODD]
     odd += [{k: v for k, v in SOUND.items() if k != key} for key in SOUND]
     odd += [{**SOUND, "testCmd": ["pytest", value]} for value in ODD]

@@ -14,6 +14,7 @@ from typing import Any
 from state_store.values.lazy_dataclass import dataclass, field
 from tools.settings import kinds
 from tools.settings.kinds import Command, one_of, setting, whole_number
+from tools.settings.resources import EXCLUSIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,10 @@ class VerifySettings:
     """`refuse`: a test that leaves processes running is not green. `allow` only notes the
     processes; use it for a build tool that starts a server and has no option such as `--no-daemon`.
     The processes are ended in both cases"""
-    exclusive: bool = setting(kinds.SWITCH, False)
-    """whether no two test commands run at the same time, because they use one port, file or
-    database. An item has the key `exclusive` for its own test
+    exclusive: bool | tuple[str, ...] = setting(EXCLUSIVE, False)
+    """`true`: no two test commands run at the same time, because they use one port, file or
+    database. A list names such resources (`["db"]`): the tests of items that need the same one run
+    one at a time. An item has the keys `exclusive` and `needs` for its own test
     ([verification.md](verification.md#tests-that-disturb-each-other))"""
 
 
