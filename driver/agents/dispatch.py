@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from driver.agents.agent_request import AgentRequest
+from driver.agents.instructions import instructions
 from driver.backend_api.driver import (
+    ALL_SETTINGS,
     FAILURE_AGENT,
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     FAILURE_TIMED_OUT,
+    INSTRUCTIONS,
     ROLE_WORKER,
     AgentDriver,
     CommandLimits,
@@ -35,6 +38,7 @@ from driver.backends.duck_typed import as_ours
 from driver.backends.pricing import sound
 from driver.backends.recorded import Recorded, without_nonce
 from driver.checkout_guard.guard import CheckoutChange, attribution
+from driver.domain.prompts import command_text
 from driver.domain.results import REVIEW
 from driver.execution.cancellation import InterruptedWaveError
 from driver.execution.command import child_environment
@@ -221,6 +225,8 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispat
             request.artifact.unlink()
     scratch.mkdir(parents=True, exist_ok=True)
     is_review = request.phase == REVIEW
+    asked, base = "" if is_review else driver.project_settings, item.context
+    told = instructions(base.paths, base.text, item.work_dir, spec.owns_files)
     worker_request = WorkerRequest(
         prompt=request.prompt,
         owned_files=spec.owns_files,
@@ -235,6 +241,9 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispat
         scratch=scratch,
         environment=_environment(item, request, files),
         between_tries=partial(_booked, item, request, one),
+        instructions=told if asked == INSTRUCTIONS else "",
+        commands=tuple(command_text(c) for c in (spec.test_command, spec.self_check) if c),
+        whole_project=asked == ALL_SETTINGS,
     )
     try:
         with slot() as own:

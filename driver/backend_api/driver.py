@@ -42,6 +42,11 @@ FAILURE_COULD_NOT_RUN = "could_not_run"
 FAILURE_CANCELLED = "cancelled"
 
 
+# Values of `[backend] project_settings`.
+INSTRUCTIONS = "instructions"
+ALL_SETTINGS = "all"
+
+
 @dataclass(frozen=True)
 class DriverCapabilities:
     """The abilities of a backend. The tier decides how much of its work is checked again. A backend
@@ -146,6 +151,11 @@ class WorkerRequest:
     `between_tries` is called with the use of a try that may have cost something, before the backend
     starts another by itself. It books this use, so the result must not contain it again. It returns
     the reason why no other try may start, "" if one may.
+
+    `instructions` are the project's own, as its base commit has them. `commands` are those that the
+    agent may run without asking, at least the item's test. `is_enclosed` is true if the walls keep
+    the agent from everything outside of its workspace, so that it may do what it likes inside.
+    `whole_project` lets the program load the project's hooks, servers of tools and settings too.
     """
 
     prompt: str
@@ -161,6 +171,15 @@ class WorkerRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float | None = None
     between_tries: Callable[[Usage], str] | None = None
+    instructions: str = ""
+    commands: tuple[str, ...] = ()
+    is_enclosed: bool = False
+    whole_project: bool = False
+
+    @property
+    def full_prompt(self) -> str:
+        """The prompt below the project's instructions."""
+        return "\n\n".join(filter(None, (self.instructions, self.prompt)))
 
 
 @dataclass
@@ -235,9 +254,10 @@ class CommandLimits:
 
 class AgentDriver(ABC):
     """A backend. A backend outside this repository only has to implement the five abstract
-    methods."""
+    methods. `project_settings` is the setting of `[backend]`."""
 
     name: str = "abstract"
+    project_settings: str = INSTRUCTIONS
 
     @abstractmethod
     def probe_capabilities(self) -> DriverCapabilities:

@@ -39,10 +39,15 @@ MODELS = {ROLE_WORKER: "haiku", ROLE_SETUP: "sonnet", ROLE_VERIFY: "haiku"}
 DEFAULT_MAX_TURNS = 50
 TOOLS = "Read,Write,Edit,Bash"
 TOOLS_OF_A_READER = "Read,Grep,Glob"  # a reviewer must not change the work it judges
+# Outside of walls the agent may run these, and the commands of its item.
+_CHECKS = (
+    *("git status", "git diff", "git log", "git show", "git blame", "git grep", "git ls-files"),
+    *("ruff check", "mypy", "pyright", "flake8", "npx tsc --noEmit", "npx eslint"),
+    *("cargo check", "cargo clippy", "go vet", "golangci-lint run", "shellcheck"),
+)
 _LOG_IN = "run claude once and log in, or set ANTHROPIC_API_KEY"
 
-# The CLI also needs these variables to find its account and the network. IS_SANDBOX is left out:
-# with it the CLI would run as root without permission checks.
+# The CLI also needs these variables to find its account and the network.
 PARENT_NAMES = (
     "CLAUDE_CONFIG_DIR",
     "ANTHROPIC_API_KEY",
@@ -109,10 +114,12 @@ class ClaudeCodeDriver(CliDriver):
         """Check the login with `claude auth status`, which does not contact the provider."""
         return login_of_claude(ask)
 
-    def variables(self) -> Mapping[str, str]:
-        """The limits of the CLI's own retries, unless the user has set them."""
+    def variables(self, request: WorkerRequest) -> Mapping[str, str]:
+        """The limits of the CLI's own retries, unless the user has set them. Inside of walls also
+        the word that they are there: without it the CLI asks for everything if root runs it."""
         own = child_environment(self.environ, self.env_names)
-        return {name: value for name, value in BOUNDS.items() if name not in own}
+        bounds = {name: value for name, value in BOUNDS.items() if name not in own}
+        return {**bounds, **({"IS_SANDBOX": "1"} if request.is_enclosed else {})}
 
     def read(self, request: WorkerRequest, finished: Finished, now: datetime) -> Reply:
         """Parse the JSON stream of the program."""
@@ -122,14 +129,20 @@ class ClaudeCodeDriver(CliDriver):
     def arguments(self, request: WorkerRequest, folder: Path) -> tuple[str, ...]:
         """The options of `claude -p`."""
         del folder
-        schema = request.result_schema
+        schema, reads = request.result_schema, request.role == ROLE_VERIFY
+        free = request.is_enclosed and not reads
+        allowed = [f"Bash({one})" for one in request.commands if "\n" not in one]
+        allowed += [f"Bash({one}:*)" for one in _CHECKS]
+        sources = "user,project,local" if request.whole_project else "user"
         return (
             *("-p", "--output-format", "stream-json", "--verbose"),
-            *("--permission-mode", "acceptEdits"),
-            *("--tools", TOOLS_OF_A_READER if request.role == ROLE_VERIFY else TOOLS),
+            *("--permission-mode", "bypassPermissions" if free else "acceptEdits"),
+            *(() if free or reads else ("--allowedTools", *allowed)),
+            *("--tools", TOOLS_OF_A_READER if reads else TOOLS),
             *("--model", request.model or self.resolve_model(request.role)),
             *("--max-turns", str(self._max_turns)),
-            *("--setting-sources", "user", "--strict-mcp-config", "--no-session-persistence"),
+            *("--setting-sources", sources, "--no-session-persistence"),
+            *(() if request.whole_project else ("--strict-mcp-config",)),
             *(("--json-schema", json.dumps(schema)) if schema else ()),
             *self._extra_args,
         )

@@ -51,12 +51,9 @@ PARENT_NAMES = (
     "SSL_CERT_FILE",
 )
 
-# Commands of the model see these variables. The program itself removes variables that are named
-# like keys, even if the settings list them.
-_SEEN_BY_COMMANDS = (
-    *("PATH", "HOME", "LANG", "LC_*", "TERM", "TMPDIR", "USER", "LOGNAME", "SHELL", "TIDEGATE_*"),
-    *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE"),
-)
+# Commands of the model do not see these variables. The program itself removes all others that are
+# named like keys.
+_NOT_FOR_COMMANDS = ("CODEX_*", "*_PROXY", "*_proxy")
 
 # By default it asks a failing server up to 30 times. The wave waits better, because it waits once
 # for all its agents. If a server sends no headers, only our own limits help.
@@ -64,14 +61,15 @@ _PATIENCE = {"request_max_retries": 1, "stream_max_retries": 1, "stream_idle_tim
 
 
 class CodexCliDriver(CliDriver):
-    """Runs `codex exec` once per dispatch. Its sandbox allows writes only in the workspace."""
+    """Runs `codex exec` once per dispatch. Outside of walls its own sandbox allows writes only in
+    the workspace; inside of walls it needs none, and often could not make one."""
 
     name = "codex-cli"
     program = PROGRAM
     install = ("Codex", "@openai/codex")
     parent_names = PARENT_NAMES
     accuracy = 0.97
-    notes = "codex exec in its own sandbox; the cost is computed from its tokens"
+    notes = "codex exec inside of walls or in its own sandbox; the cost is computed from its tokens"
     asks_base_url = True
 
     def __init__(
@@ -100,8 +98,9 @@ class CodexCliDriver(CliDriver):
             "put the key into it, or leave the setting out to use the program's own login"
         )
 
-    def variables(self) -> Mapping[str, str]:
+    def variables(self, request: WorkerRequest) -> Mapping[str, str]:
         """The key named in the settings, in the variable that the program reads."""
+        del request
         if not self._key_name:
             return {}
         name = self._key_name if self._base_url else KEY_OF_THE_PROGRAM
@@ -127,14 +126,21 @@ class CodexCliDriver(CliDriver):
 
     def arguments(self, request: WorkerRequest, folder: Path) -> tuple[str, ...]:
         """The options of `codex exec`. Writes the schema of the answer to a file in `folder`."""
-        sandbox = "read-only" if request.role == ROLE_VERIFY else "workspace-write"
-        settings = {
+        hidden = [*_NOT_FOR_COMMANDS, *((self._key_name,) if self._key_name else ())]
+        own = "read-only" if request.role == ROLE_VERIFY else "workspace-write"
+        sandbox = "danger-full-access" if request.is_enclosed else own
+        settings: dict[str, object] = {
             **self._provider(),
             "shell_environment_policy.inherit": "all",
             "shell_environment_policy.ignore_default_excludes": False,
-            "shell_environment_policy.include_only": [*_SEEN_BY_COMMANDS, *self.env_names],
-            "project_doc_max_bytes": 0,
+            "shell_environment_policy.exclude": hidden,
+            # The profile of a system often sets PATH anew, without the project's toolchains.
+            "allow_login_shell": False,
         }
+        sources: tuple[str, ...] = ("--trust",)
+        if not request.whole_project:
+            settings["project_doc_max_bytes"] = 0
+            sources = ("--ignore-user-config", "--ignore-rules")
         schema: tuple[str, ...] = ()
         if request.result_schema:
             path = (folder / "schema.json").absolute()
@@ -142,7 +148,7 @@ class CodexCliDriver(CliDriver):
             schema = ("--output-schema", str(path))
         return (
             *("exec", "--json", "--skip-git-repo-check", "--ephemeral"),
-            *("--ignore-user-config", "--ignore-rules"),
+            *sources,
             *("--sandbox", sandbox, "--model", request.model or self.resolve_model(request.role)),
             *(part for key, value in settings.items() for part in ("-c", f"{key}={_toml(value)}")),
             *schema,

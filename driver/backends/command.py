@@ -123,7 +123,7 @@ class CommandDriver(LocalDriver):
         with dispatch_folder(request) as folder:
             prompt_file, usage_file = folder / "prompt.txt", folder / "usage.json"
             verdict_file = folder / "verdict.json"
-            prompt_file.write_bytes(request.prompt.encode("utf-8", "replace"))
+            prompt_file.write_bytes(request.full_prompt.encode("utf-8", "replace"))
             usage_file.unlink(missing_ok=True)
             verdict_file.unlink(missing_ok=True)
             variables = {

@@ -46,6 +46,7 @@ def driver_from(
     # Imported when needed, so that --help does not pay for the other backends.
     adapter = import_module(f"driver.backends.{ADAPTERS[backend.name]}")
     driver: AgentDriver = adapter.from_settings(backend, environ)
+    driver.project_settings = backend.project_settings
     if isinstance(driver, LocalDriver):
         driver.prices = own_prices(prices)
     return driver

@@ -97,11 +97,35 @@ class TestClaudeCodeDriver(ProgramDriverContract, FaultContract):
         driver = self.driver(place, Plan(), max_turns=7, extra_args=("--effort", "low"))
         driver.dispatch_worker(place.request("the prompt", model="opus"))
         argv = json.loads(place.seen_file.read_text(encoding="utf-8"))["argv"]
-        assert " ".join(argv) == (
+        allowed = argv[argv.index("--allowedTools") + 1 : argv.index("--tools")]
+        assert " ".join(word for word in argv if word not in allowed) == (
             "-p --output-format stream-json --verbose --permission-mode acceptEdits "
-            "--tools Read,Write,Edit,Bash --model opus --max-turns 7 --setting-sources user "
-            "--strict-mcp-config --no-session-persistence --effort low"
+            "--allowedTools --tools Read,Write,Edit,Bash --model opus --max-turns 7 "
+            "--setting-sources user --no-session-persistence --strict-mcp-config --effort low"
         )
+        assert "IS_SANDBOX" not in place.environment
+
+    def test_outside_of_walls_it_may_run_its_test_and_read_git(self, place: Place) -> None:
+        commands = ("python3 -m unittest 'a b'", "two\nlines")
+        self.driver(place, Plan()).dispatch_worker(place.request(commands=commands))
+        argv = json.loads(place.seen_file.read_text(encoding="utf-8"))["argv"]
+        allowed = argv[argv.index("--allowedTools") + 1 : argv.index("--tools")]
+        assert allowed[0] == "Bash(python3 -m unittest 'a b')"
+        assert {"Bash(git diff:*)", "Bash(mypy:*)"} <= set(allowed)
+        assert not [word for word in allowed if "lines" in word or word.startswith("Bash(git c")]
+
+    def test_inside_of_walls_it_may_do_all(self, place: Place) -> None:
+        self.driver(place, Plan()).dispatch_worker(place.request(is_enclosed=True))
+        argv = json.loads(place.seen_file.read_text(encoding="utf-8"))["argv"]
+        assert argv[argv.index("--permission-mode") + 1] == "bypassPermissions"
+        assert "--allowedTools" not in argv
+        assert place.environment["IS_SANDBOX"] == "1"
+
+    def test_the_projects_own_settings_are_loaded_only_on_request(self, place: Place) -> None:
+        self.driver(place, Plan()).dispatch_worker(place.request(whole_project=True))
+        argv = json.loads(place.seen_file.read_text(encoding="utf-8"))["argv"]
+        assert argv[argv.index("--setting-sources") + 1] == "user,project,local"
+        assert "--strict-mcp-config" not in argv
 
     def test_a_reviewer_has_no_tool_that_writes(self, place: Place) -> None:
         self.driver(place, Plan()).dispatch_worker(place.request(role="verify"))

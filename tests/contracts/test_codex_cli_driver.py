@@ -96,8 +96,22 @@ class TestCodexCliDriver(ProgramDriverContract, FaultContract):
         assert argv[-3:] == ["--color", "never", "-"]
         policy = settings_in(argv)["shell_environment_policy"]
         assert (policy["inherit"], policy["ignore_default_excludes"]) == ("all", False)
-        assert {"PATH", "TIDEGATE_*", "JAVA_HOME"} <= set(policy["include_only"])
+        assert policy["exclude"] == ["CODEX_*", "*_PROXY", "*_proxy"]
         assert settings_in(argv)["project_doc_max_bytes"] == 0
+        assert settings_in(argv)["allow_login_shell"] is False
+
+    @pytest.mark.parametrize("role", ["worker", "verify"])
+    def test_inside_of_walls_it_needs_no_sandbox(self, place: Place, role: str) -> None:
+        self.driver(place, Plan()).dispatch_worker(place.request(role=role, is_enclosed=True))
+        argv = self.argv_of(place)
+        assert argv[argv.index("--sandbox") + 1] == "danger-full-access"
+
+    def test_the_projects_own_settings_are_loaded_only_on_request(self, place: Place) -> None:
+        self.driver(place, Plan()).dispatch_worker(place.request(whole_project=True))
+        argv = self.argv_of(place)
+        assert "--trust" in argv
+        assert not {"--ignore-user-config", "--ignore-rules"} & {*argv}
+        assert "project_doc_max_bytes" not in settings_in(argv)
 
     def test_a_reviewer_can_write_nothing(self, place: Place) -> None:
         self.driver(place, Plan()).dispatch_worker(place.request(role="verify"))
@@ -119,6 +133,7 @@ class TestCodexCliDriver(ProgramDriverContract, FaultContract):
         assert (server["base_url"], server["env_key"]) == (url, "LAB_KEY")
         assert (server["wire_api"], server["request_max_retries"]) == ("responses", 1)
         assert place.environment["LAB_KEY"] == KEY
+        assert "LAB_KEY" in settings["shell_environment_policy"]["exclude"]
         assert KEY not in " ".join(self.argv_of(place))
 
     def test_without_a_server_the_named_key_has_the_programs_own_name(self, place: Place) -> None:

@@ -208,7 +208,7 @@ LEFT: dict[str, Left] = {
     "python tests/contracts/record_public_names.py": Left("writes into the checkout"),
     "cp state/tidegate.service state/tidegate.timer /etc/systemd/system/": Left(MACHINE),
     "systemctl daemon-reload && systemctl enable --now tidegate.timer": Left(MACHINE),
-    "claude -p --output-format stream-json --verbose --permission-mode acceptEdits": Left(PAID),
+    "claude -p --output-format stream-json --verbose": Left(PAID),
     "codex exec --json --skip-git-repo-check --ephemeral --ignore-user-config --ignore-rules": (
         Left(PAID)
     ),

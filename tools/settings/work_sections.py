@@ -39,6 +39,11 @@ class BackendSettings:
     """arguments added to the agent's command line"""
     env: tuple[str, ...] = setting(kinds.VARIABLES, ())
     """environment variables that agents may see besides the few they need"""
+    project_settings: str = setting(one_of("instructions", "all", "none"), "instructions")
+    """what agents get of the project's own files for agents. `instructions`: the texts of
+    `CLAUDE.md`, `AGENTS.md` and the like, as the base commit has them
+    ([backends](drivers.md#the-projects-instructions)); `all`: the program also loads the project's
+    hooks, tool servers and settings from the workspace, as in your own checkout; `none`: nothing"""
     timeout_s: float = setting(kinds.SECONDS, 1800.0)
     """the longest that one dispatch may take, with all its tries"""
     stall_s: float | None = setting(kinds.SECONDS)

@@ -71,8 +71,9 @@ class CliDriver(LocalDriver):
     def login(self, ask: Ask) -> CheckResult | None:
         """Check the program's login; None if it needs none."""
 
-    def variables(self) -> Mapping[str, str]:
+    def variables(self, request: WorkerRequest) -> Mapping[str, str]:
         """Additional variables for the program."""
+        del request
         return {}
 
     def key_problem(self) -> str | None:
@@ -126,7 +127,7 @@ class CliDriver(LocalDriver):
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, problem, fault)
         with dispatch_folder(request) as folder:
             argv = (*found, *self.arguments(request, folder))
-            finished = self.run_agent(worker_id, request, argv, folder, self.variables())
+            finished = self.run_agent(worker_id, request, argv, folder, self.variables(request))
             reply = self.read(request, finished, datetime.now().astimezone())
         result = result_of(worker_id, finished, reply, self.program)
         result.model = result.model or request.model

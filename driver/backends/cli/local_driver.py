@@ -241,7 +241,7 @@ class LocalDriver(AgentDriver):
             env=child_environment(self.environ, names, {**variables, **request.environment}),
             timeout_s=left_s if math.isfinite(left_s) else None,
             silence_s=self.stall_s,
-            stdin=request.prompt.encode("utf-8", "replace"),
+            stdin=request.full_prompt.encode("utf-8", "replace"),
             output=folder / "agent",
             first_signal=self.first_signal,
         )

@@ -100,7 +100,7 @@ class Dialogue:
         self.text = ""
         self._channel, self._request, self._model, self._shown = channel, request, model, shown
         self._until, self._heard = until, heard
-        self._messages: list[Message] = opening(request.prompt, shown, request.result_schema)
+        self._messages: list[Message] = opening(request.full_prompt, shown, request.result_schema)
         self._limit: int | None = None
         self._stopped = ""
         self._silent = 0
