@@ -225,7 +225,7 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispat
             request.artifact.unlink()
     scratch.mkdir(parents=True, exist_ok=True)
     is_review = request.phase == REVIEW
-    asked, base = "" if is_review else driver.project_settings, item.context
+    wanted, base = "" if is_review else driver.project_settings, item.context
     told = instructions(base.paths, base.text, item.work_dir, spec.owns_files)
     worker_request = WorkerRequest(
         prompt=request.prompt,
@@ -241,9 +241,9 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispat
         scratch=scratch,
         environment=_environment(item, request, files),
         between_tries=partial(_booked, item, request, one),
-        instructions=told if asked == INSTRUCTIONS else "",
+        instructions=told if wanted == INSTRUCTIONS else "",
         commands=tuple(command_text(c) for c in (spec.test_command, spec.self_check) if c),
-        whole_project=asked == ALL_SETTINGS,
+        whole_project=wanted == ALL_SETTINGS,
     )
     try:
         with slot() as own:
