@@ -224,6 +224,8 @@ class CommandResult:
     """The result of a command. `could_not_run` and `timed_out` are not a red test.
 
     `survivors` are the processes, as `COMMAND (PID)`, that outlived a command and were then killed.
+    `over_limit` names the limit that ended it, of memory, disk and the like, and `limit_hint` one
+    that its output tells of.
     """
 
     exit_code: int
@@ -235,6 +237,8 @@ class CommandResult:
     duration_s: float = 0.0
     output_file: str | None = None
     survivors: tuple[str, ...] = ()
+    over_limit: str = ""
+    limit_hint: str = ""
 
     @property
     def ok(self) -> bool:

@@ -56,8 +56,7 @@ class Verdict(StrEnum):
 
 
 REPAIRABLE = frozenset({Verdict.FAILED, Verdict.REFUSED, Verdict.NO_CHANGE})
-# Verdicts that do not blame the work: another run holds or has shipped the item, or the user
-# withdrew it.
+# Verdicts without blame: another run holds or has shipped the item, or the user withdrew it.
 NOT_AT_FAULT = frozenset({Verdict.LEASED_ELSEWHERE, Verdict.SHIPPED_ELSEWHERE, Verdict.WITHDRAWN})
 
 
@@ -90,11 +89,12 @@ class Change:
 
 
 class RunKind(StrEnum):
-    """The end of a test command. RED, TIMED_OUT and mostly KILLED are faults of the work."""
+    """The end of a test command. COULD_NOT_RUN, CANCELLED and some of KILLED are no faults."""
 
     GREEN = "green"
     RED = "red"
     TIMED_OUT = "timed_out"
+    OVER_LIMIT = "over_limit"  # of memory, disk and the like
     KILLED = "killed"  # by a signal
     COULD_NOT_RUN = "could_not_run"
     CANCELLED = "cancelled"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -44,6 +44,7 @@ class Ending(StrEnum):
     EXITED = "exited"
     TIMED_OUT = "timed_out"
     SILENT = "silent"
+    OVER_LIMIT = "over_limit"  # of its memory, disk and the like
     CANCELLED = "cancelled"
     COULD_NOT_START = "could_not_start"
     LOST = "lost"  # the supervisor vanished, so the result is unknown
@@ -57,7 +58,9 @@ class Command:
     `<output>.out` and `<output>.err`. The tree gets `first_signal` on time-out, on cancel, and
     after `silence_s` seconds without output. KILL follows `grace_s` seconds later. `keep_bytes` of
     each stream are returned, half head and half tail. The streams are files: a command that opens
-    `/dev/stdout` to write, not to append, empties it. `wall` has the rules of `wall_entry`.
+    `/dev/stdout` to write, not to append, empties it. `wall` has the rules of `wall_entry`. `watch`
+    is asked from time to time, with a process above the whole tree and the bytes printed so far:
+    the tree is ended if it tells of a limit that is reached, in a sentence.
     """
 
     argv: tuple[str, ...] | str
@@ -71,12 +74,14 @@ class Command:
     keep_bytes: int = 32_768
     silence_s: float | None = None
     wall: tuple[str, ...] = ()
+    watch: Callable[[int, int], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The result of a run. `exit_code` is negative for a signal, None unless `ending` is EXITED.
 
+    `hint` names a limit that may be the reason of a bad exit code.
     `survivors` counts the killed processes that outlived the leader (on time-out or cancel: the
     grace). `survivors_named` has `COMMAND (PID)` of the first few. `reason` is a sentence if there
     is no exit code.
@@ -92,6 +97,7 @@ class Finished:
     stdout_file: Path | None = None
     stderr_file: Path | None = None
     survivors_named: tuple[str, ...] = ()
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

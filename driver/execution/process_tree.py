@@ -18,6 +18,8 @@ from driver.execution.streams import Streams, kept_text
 # After the grace a supervisor needs at most its own kill limit. If it takes longer, it is stuck.
 STUCK_AFTER_S = 3.0
 POLL_S = 1.0  # how late a waiting thread may notice that its supervisor is stuck
+WATCH_S = 0.25
+_WATCH_SHARE = 20  # a watch takes at most this part of the time
 
 
 class ProcessTree(ABC):
@@ -34,6 +36,8 @@ class ProcessTree(ABC):
         self._open = True
         self._asked = False
         self._over_limit: Ending | None = None
+        self._reached = ""
+        self._watch_at = math.inf if command.watch is None else self.started + WATCH_S
         self._last_words = ""
         self._printed, self._printed_at = 0.0, self.started
         limit = command.timeout_s
@@ -59,12 +63,13 @@ class ProcessTree(ABC):
             if left <= 0:
                 self._limit_at = math.inf
                 self.end()
-            elif self._wait(min(left, self._give_up_at - now, POLL_S)):
+            elif self._wait(min(left, self._give_up_at - now, POLL_S, self._watch_at - now)):
                 break
 
     def _left(self, now: float) -> float:
         """Seconds until the next limit. Records a limit that is reached; infinite after that."""
         if self._over_limit or self._asked:
+            self._watch_at = math.inf
             return math.inf
         left, ending = self._limit_at - now, Ending.TIMED_OUT
         if (silence_s := self.command.silence_s) is not None:
@@ -74,9 +79,24 @@ class ProcessTree(ABC):
                 self._printed, self._printed_at = printed, now
             quiet_s = now - self._printed_at
             left, ending = min((left, ending), (silence_s - quiet_s, Ending.SILENT))
+        if now >= self._watch_at and (reached := self._watched()):
+            self._reached = reached
+            left, ending = 0.0, Ending.OVER_LIMIT
         if left <= 0:
             self._over_limit = ending
+            self._watch_at = math.inf
         return left
+
+    def _watched(self) -> str:
+        """The limit that the tree has reached, in a sentence; "" for none."""
+        began = time.monotonic()
+        root = self.facts.get("supervisor") or self.facts.get("started")
+        told = ""
+        if root and self.command.watch is not None:
+            told = self.command.watch(root, self._streams.size())
+        now = time.monotonic()
+        self._watch_at = now + max(WATCH_S, _WATCH_SHARE * (now - began))
+        return told
 
     def end(self) -> None:
         """Order the end of the tree; a second call kills it. Safe in a signal handler."""
@@ -133,12 +153,7 @@ class ProcessTree(ABC):
         if "exit" in self.facts and "ending" not in self.facts:
             return Ending.EXITED, also.removeprefix("; ")
         if self._over_limit:
-            is_silent = self._over_limit is Ending.SILENT
-            limit_s = self.command.silence_s if is_silent else self.command.timeout_s
-            why = (
-                f"after {limit_s:g} s of silence" if is_silent else f"at its limit of {limit_s:g} s"
-            )
-            return self._over_limit, f"ended {why}{also}"
+            return self._over_limit, f"{self._limit_reached()}{also}"
         if self._asked:
             return Ending.CANCELLED, f"cancelled{also}"
         if "ending" in self.facts:
@@ -146,6 +161,11 @@ class ProcessTree(ABC):
         fault = "ended unexpectedly" if "supervisor" in self.facts else "did not start"
         words = f": {self._last_words}" if self._last_words else ""
         return Ending.LOST, f"its supervisor {fault}{words}"
+
+    def _limit_reached(self) -> str:
+        if self._over_limit is Ending.SILENT:
+            return f"ended after {self.command.silence_s:g} s of silence"
+        return self._reached or f"ended at its limit of {self.command.timeout_s:g} s"
 
 
 def why_not_started(command: Command, problem: OSError) -> str:

@@ -39,6 +39,10 @@ class Streams:
         """The time of the last output, in seconds of the wall clock."""
         return max(os.fstat(file.fileno()).st_mtime for file in (self.stdout, self.stderr))
 
+    def size(self) -> int:
+        """The bytes printed so far."""
+        return sum(os.fstat(file.fileno()).st_size for file in (self.stdout, self.stderr))
+
     def writers(self) -> list[int]:
         """The processes that have these files open as output, if /proc shows them."""
         ours = [os.fstat(file.fileno()) for file in (self.stdout, self.stderr)]

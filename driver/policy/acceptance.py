@@ -54,6 +54,9 @@ def of_proof(proof: TestRun, baseline: TestRun | None, changes: Sequence[Change]
             return Judgement(Verdict.UNDECIDED, why, waits=True)
     if judgement.verdict is not Verdict.FAILED or baseline is None:
         return judgement
+    if proof.kind is baseline.kind is RunKind.OVER_LIMIT:
+        why = f"{proof.reason}; so it does on the base: raise the limit"
+        return Judgement(Verdict.UNDECIDED, why, waits=True)
     return _of_red(judgement, proof, baseline, changes)
 
 

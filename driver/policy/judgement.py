@@ -143,12 +143,15 @@ def run_kind(
         return RunKind.CANCELLED, "the test was ended because the wave was stopped"
     if result.could_not_run:
         return RunKind.COULD_NOT_RUN, f"the test could not be run: {result.could_not_run}"
-    if result.timed_out:
-        return RunKind.TIMED_OUT, f"the test timed out after {result.duration_s:.0f} s"
+    if result.timed_out or result.over_limit:
+        late = f"the test timed out after {result.duration_s:.0f} s"
+        kind = RunKind.OVER_LIMIT if result.over_limit else RunKind.TIMED_OUT
+        return kind, result.over_limit or late
     if result.exit_code != 0:
         if name := signal_of(result.exit_code):
             return RunKind.KILLED, f"the test was killed by {name}"
-        return RunKind.RED, f"test failed with exit {result.exit_code}"
+        words = (f"test failed with exit {result.exit_code}", result.limit_hint)
+        return RunKind.RED, "; ".join(filter(None, words))
     left = () if survivors_allowed else result.survivors
     problems = [
         *named("the test run changed tracked files: ", tampered),
@@ -161,6 +164,7 @@ _RUN_VERDICTS = {
     RunKind.GREEN: Verdict.VERIFIED,
     RunKind.RED: Verdict.FAILED,
     RunKind.TIMED_OUT: Verdict.FAILED,
+    RunKind.OVER_LIMIT: Verdict.FAILED,
     RunKind.KILLED: Verdict.FAILED,
     RunKind.COULD_NOT_RUN: Verdict.UNDECIDED,
     RunKind.CANCELLED: Verdict.HALTED,

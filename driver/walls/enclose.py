@@ -67,7 +67,7 @@ def why_not_entered(means: Means, status: str, program: str = "the command") -> 
 
 def _limit_words(limits: Limits) -> list[str]:
     values = {
-        "DATA": limits.memory,
+        "DATA": limits.data,
         "FSIZE": limits.file_size,
         "NOFILE": limits.open_files,
         "CPU": limits.cpu_s,

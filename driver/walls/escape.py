@@ -18,7 +18,7 @@ from state_store.values.lazy_dataclass import dataclass, field
 
 TIMEOUT_S = 60.0
 MIB = 1 << 20
-_LIMITS = Limits(memory=192 * MIB, processes=48, file_size=64 * MIB, scratch=64 * MIB)
+_LIMITS = Limits(data=192 * MIB, processes=48, file_size=64 * MIB, scratch=64 * MIB)
 _MORE_MEMORY, _MORE_PROCESSES = 256 * MIB, 96
 # These two break a limit; all other attempts leave the wall.
 OF_LIMITS = frozenset({"fill_memory", "fork_bomb"})

@@ -1,6 +1,7 @@
-"""Control groups: a limit on all processes of a run together, which also holds for root.
+"""Control groups: limits on all processes of a run together, which also hold for root.
 
-A group can only be made where the system lets this user: as root, or where it is delegated.
+A group can only be made where the system lets this user: as root, or where it is delegated. A
+system has one hierarchy of groups (version 2) or one for each controller (version 1).
 """
 
 from __future__ import annotations
@@ -13,36 +14,100 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from driver.walls.wall import Limits
+from state_store.values.lazy_dataclass import dataclass
 
+MEMORY, PIDS = "memory", "pids"
 _MOUNTED = re.compile(r"^\S+ \S+ \S+ \S+ (\S+) .* - (cgroup2?) \S+ (\S+)$", re.MULTILINE)
 _PREFIX = "tidegate-"
+# By controller and version: the file of the limit; the file that counts its breaches, and the word.
+_FILES = {
+    (MEMORY, 1): ("memory.limit_in_bytes", "memory.oom_control", "oom_kill"),
+    (MEMORY, 2): ("memory.max", "memory.events", "oom_kill"),
+    (PIDS, 1): ("pids.max", "pids.events", "max"),
+    (PIDS, 2): ("pids.max", "pids.events", "max"),
+}
+_SWAP = {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The groups of one run. `held` has the folder and the version of each controller."""
+
+    held: tuple[tuple[str, Path, int], ...] = ()
+
+    @property
+    def members(self) -> tuple[Path, ...]:
+        """The files that the first process of the run writes itself into."""
+        return tuple(dict.fromkeys(folder / "cgroup.procs" for _, folder, _ in self.held))
+
+    def counts(self, controller: str) -> bool:
+        """True if the group holds the limit of a controller."""
+        return any(one == controller for one, _, _ in self.held)
+
+    def reached(self) -> tuple[str, ...]:
+        """The controllers whose limit was reached."""
+        return tuple(one for one, folder, version in self.held if _breaches(one, folder, version))
 
 
 @contextmanager
-def group_for(limits: Limits) -> Iterator[tuple[Path, ...]]:
-    """The `cgroup.procs` files of a new group with these limits, or none. Removed at the end."""
-    made = _made(limits) if limits.processes else None
+def group_for(limits: Limits) -> Iterator[Group]:
+    """A new group with the limits of memory and processes, as far as this user can make one.
+    Removed at the end."""
+    wanted = {MEMORY: limits.memory, PIDS: limits.processes}
+    made = Group(tuple(_made({one: most for one, most in wanted.items() if most})))
     try:
-        yield (made / "cgroup.procs",) if made else ()
+        yield made
     finally:
-        if made:
+        for folder in {folder for _, folder, _ in made.held}:
             with suppress(OSError):  # a process that could not be ended is still in it
-                made.rmdir()
+                folder.rmdir()
 
 
-def _made(limits: Limits) -> Path | None:
-    for parent in _parents():
+def _made(wanted: dict[str, int]) -> Iterator[tuple[str, Path, int]]:
+    missing = dict(wanted)
+    for parent, version, controllers in _parents() if wanted else ():
+        held = [one for one in missing if version == 2 or one in controllers]
+        if not held or not os.access(parent / "cgroup.procs", os.W_OK):
+            continue
         remove_left(parent)
         folder = parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
-        with suppress(OSError):
+        try:
             folder.mkdir()
-            try:
-                (folder / "pids.max").write_text(str(limits.processes), encoding="ascii")
-            except OSError:  # a group without this controller
-                folder.rmdir()
-                continue
-            return folder
-    return None
+        except OSError:
+            continue
+        set_here = [one for one in held if _set(one, folder, version, missing[one])]
+        if not set_here:
+            folder.rmdir()
+        for one in set_here:
+            del missing[one]
+            yield one, folder, version
+
+
+def _set(controller: str, folder: Path, version: int, most: int) -> bool:
+    """Set a limit; False for a group without this controller."""
+    limit = folder / _FILES[controller, version][0]
+    try:
+        if not limit.exists():  # opening it would fail with rights, not with its absence
+            return False
+        limit.write_text(str(most), encoding="ascii")
+    except OSError:
+        return False
+    if controller == MEMORY:
+        with suppress(OSError):  # a system that does not count swap
+            swap = folder / _SWAP[version]
+            if swap.exists():
+                swap.write_text(str(most if version == 1 else 0), encoding="ascii")
+    return True
+
+
+def _breaches(controller: str, folder: Path, version: int) -> int:
+    _, file, word = _FILES[controller, version]
+    with suppress(OSError):
+        for line in (folder / file).read_text(encoding="ascii").splitlines():
+            name, _, number = line.partition(" ")
+            if name == word:
+                return int(number)
+    return 0
 
 
 def remove_left(parent: Path) -> None:
@@ -54,17 +119,28 @@ def remove_left(parent: Path) -> None:
                 folder.rmdir()
 
 
-def _parents() -> Iterator[Path]:
-    """The groups of this process that may count processes."""
+def own_groups() -> Iterator[tuple[Path, Path, int, tuple[str, ...]]]:
+    """The group of this process in each hierarchy: the mount, the folder, the version and the
+    controllers."""
     with suppress(OSError):
         own = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-        places = {
-            controllers: path for _, controllers, path in (line.split(":", 2) for line in own)
-        }
-        for folder, kind, options in _MOUNTED.findall(mounts):
-            if kind == "cgroup2" and "" in places:
-                yield Path(folder + places[""])
-            for controllers, path in places.items():
-                if kind == "cgroup" and "pids" in controllers.split(",") and "pids" in options:
-                    yield Path(folder + path)
+        places = {named: path for _, named, path in (line.split(":", 2) for line in own)}
+        for mount, kind, options in _MOUNTED.findall(mounts):
+            for named, path in places.items():
+                controllers = tuple(named.split(","))
+                folder = Path(mount + path)
+                if kind == "cgroup2" and not named:
+                    yield Path(mount), folder, 2, ()
+                elif kind == "cgroup" and named and set(controllers) & set(options.split(",")):
+                    yield Path(mount), folder, 1, controllers
+
+
+def _parents() -> Iterator[tuple[Path, int, tuple[str, ...]]]:
+    """The groups that a new one may be made in. In version 2 that are also those above the own one:
+    a group that has processes of its own passes no controllers on."""
+    for mount, own, version, controllers in own_groups():
+        yield own, version, controllers
+        for above in own.parents if version == 2 else ():
+            if above.is_relative_to(mount):
+                yield above, version, controllers

@@ -5,9 +5,10 @@ from __future__ import annotations
 from driver.execution.command import Command, Ending, Finished
 from driver.execution.processes import Processes, shell_argv
 from driver.filesystem.temporary import scratch_folder
+from driver.walls.breaches import named, watch_of
 from driver.walls.enclose import enclosed, why_not_entered
-from driver.walls.groups import group_for
-from driver.walls.wall import Level, Means, Wall
+from driver.walls.groups import MEMORY, PIDS, Group, group_for
+from driver.walls.wall import Level, Limits, Means, Wall
 from state_store.values.lazy_dataclass import replace
 
 
@@ -19,13 +20,15 @@ def run_inside(
         return processes.run(command, name=name)
     argv = command.argv
     inner = shell_argv(argv) if isinstance(argv, str) else argv
-    with scratch_folder() as folder, group_for(wall.limits) as groups:
+    # The engine of a container has groups of its own.
+    counted = Limits() if means.level is Level.CONTAINER else wall.limits
+    with scratch_folder() as folder, group_for(counted) as group:
         status = folder / "status"
-        walled = replace(wall, groups=(*wall.groups, *groups))
-        outer = enclosed(replace(command, argv=inner), walled, means, status)
-        finished = processes.run(outer, name=name)
+        watched = replace(command, argv=inner, watch=watch_of(wall, group))
+        outer = enclosed(watched, _in_group(wall, group), means, status)
+        finished = _without_wrapper(processes.run(outer, name=name), means)
         told = status.read_text(encoding="utf-8") if status.exists() else ""
-    finished = _without_wrapper(finished, means)
+        finished = named(finished, wall.limits, group)
     if finished.ending is not Ending.EXITED:
         return finished
     reason = why_not_entered(means, told, inner[0])
@@ -34,6 +37,15 @@ def run_inside(
     last = finished.stderr.strip().rpartition("\n")[2]
     words = f"{reason}: {last}" if last else reason
     return replace(finished, ending=Ending.COULD_NOT_START, exit_code=None, reason=words)
+
+
+def _in_group(wall: Wall, group: Group) -> Wall:
+    """The wall with the group, which makes the weaker limits of single processes needless."""
+    limits = wall.limits
+    data = 0 if group.counts(MEMORY) else limits.data
+    processes = 0 if group.counts(PIDS) else limits.processes
+    limits = replace(limits, data=data, processes=processes)
+    return replace(wall, groups=(*wall.groups, *group.members), limits=limits)
 
 
 def _without_wrapper(finished: Finished, means: Means) -> Finished:

@@ -51,15 +51,23 @@ NETWORK_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The resources of a command. 0 means no limit of our own.
+    """The resources of a command of `role`. 0 means no limit of our own.
 
-    `memory` is the private memory of each process: a limit of the address space would stop
-    programs that only reserve it (Node, Java, Go). `processes` are those beside the ones that the
-    user runs already. `scratch` is the size of a private /tmp, at the levels that have one.
+    `memory` and `processes` count all processes of the command together. Where no control group
+    can count them, `memory` is watched, and `processes` are those beside the ones that the user
+    runs already. `data` is the private memory of each process, without a group: a limit of the
+    address space would stop programs that only reserve it (Node, Java, Go), and this one stops
+    AddressSanitizer. `disk` is what the command writes in its places; None is three quarters of
+    the room at its start. `output` is what it prints. `scratch` is the size of a private /tmp, at
+    the levels that have one.
     """
 
+    role: Role = Role.TEST
     memory: int = 0
+    data: int = 0
     processes: int = 0
+    disk: int | None = 0
+    output: int = 0
     file_size: int = 0
     open_files: int = 0
     cpu_s: int = 0

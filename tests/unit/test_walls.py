@@ -131,7 +131,7 @@ def test_hidden_files_are_covered_or_left_out() -> None:
 
 
 def test_limits_are_rules_at_every_level_with_rules() -> None:
-    limits = Limits(memory=1 << 20, file_size=5, processes=7)
+    limits = Limits(data=1 << 20, file_size=5, processes=7)
     for means in (BWRAP, LANDLOCK, LIMITS):
         words = inside(means, limits=limits).wall
         assert {"limit=DATA:1048576", "limit=FSIZE:5", "processes=7", "limit=CORE:0"} <= set(words)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from driver.backend_api.driver import (
+    FAILURE_AGENT,
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     FAILURE_TIMED_OUT,
@@ -51,6 +52,8 @@ def command_result(finished: Finished) -> CommandResult:
         duration_s=finished.duration_s,
         output_file=None if finished.stdout_file is None else str(finished.stdout_file),
         survivors=left_running(finished),
+        over_limit=finished.reason if finished.ending is Ending.OVER_LIMIT else "",
+        limit_hint=finished.hint,
     )
 
 
@@ -58,6 +61,8 @@ def broken_off(finished: Finished) -> tuple[str, str] | None:
     """(failure, error) of an agent that did not end by itself, else None."""
     if finished.ending is Ending.EXITED:
         return None
+    if finished.ending is Ending.OVER_LIMIT:
+        return FAILURE_AGENT, finished.reason
     if finished.ending is Ending.TIMED_OUT:
         return FAILURE_TIMED_OUT, f"the agent was ended after {finished.duration_s:.0f} s"
     if finished.ending is Ending.CANCELLED:
