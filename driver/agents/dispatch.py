@@ -215,15 +215,9 @@ def _of_its_own_model(request: AgentRequest, fault: ProviderFault | None) -> boo
 
 
 def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispatch) -> WorkerResult:
-    """The answer of one dispatch. Files of earlier ones are removed first."""
+    """The answer of one dispatch."""
     spec, driver = item.spec, request.backend.driver
-    scratch = item.scratch / request.folder
-    if request.nonce:
-        remove_tree(scratch)
-    if request.artifact:
-        with suppress(OSError):
-            request.artifact.unlink()
-    scratch.mkdir(parents=True, exist_ok=True)
+    scratch = _emptied_scratch(item, request)
     is_review = request.phase == REVIEW
     wanted, base = "" if is_review else driver.project_settings, item.context
     told = instructions(base.paths, base.text, item.work_dir, spec.owns_files)
@@ -257,6 +251,18 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispat
             error=f"dispatch_item internal error: {error!r}",
             failure=FAILURE_COULD_NOT_RUN,
         )
+
+
+def _emptied_scratch(item: ItemRun, request: AgentRequest) -> Path:
+    """The folder of a dispatch, without the answers of earlier ones."""
+    scratch = item.scratch / request.folder
+    if request.nonce:
+        remove_tree(scratch)
+    if request.artifact:
+        with suppress(OSError):
+            request.artifact.unlink()
+    scratch.mkdir(parents=True, exist_ok=True)
+    return scratch
 
 
 def _sound(item: ItemRun, request: AgentRequest, result: WorkerResult) -> Usage:

@@ -163,6 +163,7 @@ class ProcessTree(ABC):
         return Ending.LOST, f"its supervisor {fault}{words}"
 
     def _limit_reached(self) -> str:
+        """The sentence about the limit that ended the tree."""
         if self._over_limit is Ending.SILENT:
             return f"ended after {self.command.silence_s:g} s of silence"
         return self._reached or f"ended at its limit of {self.command.timeout_s:g} s"

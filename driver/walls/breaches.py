@@ -126,12 +126,14 @@ def memory_of(root: int, most: int) -> int:
 
 
 def _resident(pid: int) -> int:
+    """All memory of a process, with what it shares; cheap to ask for."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
     return 0
 
 
 def _share(pid: int) -> int:
+    """The memory of a process and its share of what others use as well; its pages are counted."""
     with suppress(OSError, ValueError, IndexError):
         text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
         return sum(int(line.split()[1]) for line in text.splitlines() if line[:4] == "Pss:") * 1024
