@@ -22,7 +22,17 @@ _CERTIFICATES = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"),
     *("NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "NIX_SSL_CERT_FILE"),
 )
-_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", *_CERTIFICATES)
+_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "TZ", *_CERTIFICATES)
+# The places of toolchains. A tool whose variable is missing looks in HOME, which is private.
+TOOLCHAIN_PLACES = (
+    *("PYENV_ROOT", "UV_PYTHON_INSTALL_DIR", "UV_TOOL_DIR", "MAMBA_ROOT_PREFIX", "NVM_DIR"),
+    *("VOLTA_HOME", "FNM_DIR", "N_PREFIX", "PNPM_HOME", "BUN_INSTALL", "COREPACK_HOME"),
+    *("DENO_DIR", "RUSTUP_HOME", "CARGO_HOME", "GOROOT", "GOPATH", "GOMODCACHE", "JAVA_HOME"),
+    *("JDK_HOME", "M2_HOME", "MAVEN_HOME", "GRADLE_HOME", "SDKMAN_DIR", "KOTLIN_HOME"),
+    *("ANDROID_HOME", "ANDROID_SDK_ROOT", "RBENV_ROOT", "ASDF_DIR", "ASDF_DATA_DIR"),
+    *("MISE_DATA_DIR", "DOTNET_ROOT", "PLAYWRIGHT_BROWSERS_PATH", "CUDA_HOME", "CCACHE_DIR"),
+)
+_VERSIONS = ("PYENV_VERSION", "RBENV_VERSION", "RUSTUP_TOOLCHAIN", "GOTOOLCHAIN", "NODE_VERSION")
 _PASSED_ON_WINDOWS = (
     *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP"),
     *("USERPROFILE", "APPDATA", "LOCALAPPDATA"),
@@ -35,6 +45,19 @@ _NEVER_PASSED = (
     *("GIT_PREFIX", "GIT_CONFIG*", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_QUARANTINE_PATH"),
     *("GIT_IMPLICIT_WORK_TREE", "GIT_REPLACE_REF_BASE", "GIT_NO_REPLACE_OBJECTS"),
     "TIDEGATE_FAIL",
+)
+# These make a program run other code, or lead to a person's keys and services. A pattern does not
+# pass them: who needs one names it.
+_ONLY_BY_NAME = (
+    *("LD_*", "DYLD_*", "GCONV_PATH", "BASH_ENV", "ENV", "ZDOTDIR", "PROMPT_COMMAND", "SHELLOPTS"),
+    *("PYTHON*", "PYTEST_*", "NODE_OPTIONS", "NODE_PATH", "npm_config_*", "NPM_CONFIG_*"),
+    *("PERL5*", "RUBYOPT", "RUBYLIB", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS"),
+    *("MAVEN_OPTS", "MAVEN_ARGS", "GRADLE_OPTS", "GOFLAGS", "MAKEFLAGS", "RUSTFLAGS"),
+    *("RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_*", "GIT_SSH*", "GIT_ASKPASS"),
+    *("GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"),
+    *("GIT_PROXY_COMMAND", "GIT_TEMPLATE_DIR", "GIT_ATTR_*", "SSH_*", "GPG_*", "GNUPGHOME"),
+    *("DOCKER_*", "CONTAINER_HOST", "KUBECONFIG", "DBUS_*", "XDG_*", "DISPLAY", "XAUTHORITY"),
+    *("WAYLAND_*", "EDITOR", "VISUAL", "PAGER", "LESSOPEN", "LESSCLOSE", "IS_SANDBOX"),
 )
 
 
@@ -161,12 +184,18 @@ def child_environment(
     """The complete environment of a child: standard variables and `names` from `parent`, and
     `extra`.
 
-    A name that ends in `*` is a prefix. Variables that would point git to another repository are
-    never taken from `parent`. `extra` comes from the engine and passes unchanged.
+    A name that ends in `*` is a prefix, which passes no variable of `_ONLY_BY_NAME`. Variables that
+    would point git to another repository are never taken from `parent`. `extra` comes from the
+    engine and passes unchanged.
     """
-    wanted = (*_PASSED, *(_PASSED_ON_WINDOWS if os.name == "nt" else ()), *names)
-    passes, never = _Names(wanted), _Names(_NEVER_PASSED)
-    passed = {n: value for n, value in parent.items() if n in passes and n not in never}
+    usual = (*_PASSED, *TOOLCHAIN_PLACES, *_VERSIONS)
+    wanted = {*usual, *(_PASSED_ON_WINDOWS if os.name == "nt" else ()), *names}
+    begun = _Names(name for name in wanted if name.endswith("*"))
+    passed = {
+        name: value
+        for name, value in parent.items()
+        if (name in wanted or (name in begun and name not in _NAMED)) and name not in _NEVER
+    }
     return passed | dict(extra or {})
 
 
@@ -181,3 +210,6 @@ class _Names:
 
     def __contains__(self, name: str) -> bool:
         return name in self._whole or name.startswith(self._begun)
+
+
+_NEVER, _NAMED = _Names(_NEVER_PASSED), _Names(_ONLY_BY_NAME)

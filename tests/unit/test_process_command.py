@@ -55,6 +55,33 @@ def test_even_the_star_passes_no_variable_that_moves_a_git() -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP", "NODE_OPTIONS", "ENV"),
+        *("BASH_ENV", "PERL5OPT", "RUBYOPT", "JAVA_TOOL_OPTIONS", "GOFLAGS", "RUSTC_WRAPPER"),
+        *("GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "PYTEST_ADDOPTS", "npm_config_script_shell"),
+        *("SSH_AUTH_SOCK", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS", "GPG_AGENT_INFO"),
+        *("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "KUBECONFIG", "IS_SANDBOX", "CARGO_BUILD_RUSTC"),
+    ],
+)
+def test_what_runs_other_code_or_leads_to_keys_passes_only_by_its_whole_name(name: str) -> None:
+    parent = {name: "x", "PLAIN": "y"}
+    assert child_environment(parent) == {}
+    assert child_environment(parent, ("*", f"{name[:3]}*")) == {"PLAIN": "y"}
+    assert child_environment(parent, (name,)) == {name: "x"}
+
+
+def test_toolchains_are_found_by_their_variables() -> None:
+    found = {
+        "CARGO_HOME": "/t/cargo",
+        "PYENV_ROOT": "/t/pyenv",
+        "JAVA_HOME": "/t/java",
+        "TZ": "UTC",
+    }
+    assert child_environment({**found, "CARGO_REGISTRY_TOKEN": "t", "GOAUTH": "x"}) == found
+
+
+@pytest.mark.parametrize(
     ("argv", "env", "word"),
     [
         ((), {}, "empty"),
