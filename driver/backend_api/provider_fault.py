@@ -12,6 +12,8 @@ from typing import Any
 
 from state_store.values.lazy_dataclass import dataclass
 
+AWAY = ", so no call to the provider for "  # between the kind of fault and the time
+
 
 class FaultKind(StrEnum):
     """The kind of a fault."""
@@ -137,7 +139,7 @@ class GateLog:
         if not worse or fault is None:
             return ""
         away_s = max(0.0, state.closed_until - now)
-        return f"{fault.kind}, so no call to the provider for {away_s:.0f} s: {fault.message}"
+        return f"{fault.kind}{AWAY}{away_s:.0f} s: {fault.message}"
 
     def load(self, now: float) -> ProviderLoad:
         """The load so far."""

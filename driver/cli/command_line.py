@@ -74,8 +74,8 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
         # Last, so that a terminal shows them below the long report.
         stopped = [str(report["error"])] if report.get("error") else []
         told = to_stderr()
-        for row in table(report, width_of_terminal(sys.stderr)):
-            told.row(row)
+        for row, color in table(report, width_of_terminal(sys.stderr)):
+            told.row(row, color)
         for line in (*page_line(report), *lines, *stopped):
             told.say(line)
     return code

@@ -26,6 +26,8 @@ _WORDS = ("text", "thinking", "command", "file_path", "query", "message", "summa
 _DEEPEST = 6
 # Colours, moves and titles: sequences without words.
 _CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+# The invisible joiners and variants of signs, such as a family's.
+_JOINERS = str.maketrans("", "", "\u200b\u200c\u200d\ufe0e\ufe0f")
 
 
 class Sign(NamedTuple):
@@ -97,7 +99,7 @@ def readable(line: str) -> str | None:
     if text.startswith("{"):
         with suppress(ValueError, RecursionError):
             text = _words_of(json.loads(text), _DEEPEST) or ""
-    text = _CONTROLS.sub("", text[: 4 * _MOST_SHOWN])
+    text = _CONTROLS.sub("", text[: 4 * _MOST_SHOWN]).translate(_JOINERS)
     text = safe_line(" ".join(text.split()))[:_MOST_SHOWN]
     return text or None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from driver.backend_api.provider_fault import AWAY
 from driver.live.agent_output import NO_SIGN, Sign
 from driver.terminal.amounts import duration, known_cost, tokens, usd
 from driver.terminal.safe_text import safe_line
@@ -28,6 +29,8 @@ MARKS = {LIVELY: ">", PATIENT: ".", GOOD: "+", BAD: "!", QUIET: " "}
 _GOOD_VERDICTS = ("verified", "already_green", "shipped_elsewhere")
 _NO_FAULT = ("leased_elsewhere", "withdrawn", "halted", "over_budget", "no_change")
 _SILENT_AFTER_S = 5.0
+NO_BILL = "no bill yet"
+_NO_ROOM = "agents at work have reserved the rest of a ceiling"
 
 
 class Row(NamedTuple):
@@ -96,7 +99,7 @@ def row(item: ItemProgress, now: float, sign: Sign = NO_SIGN, *, closed: bool = 
         duration(now - span.started),
         **use,
         silent=duration(silent_s) if silent_s >= _SILENT_AFTER_S else "",
-        last=sign.line or safe_line(span.why),
+        last=sign.line or safe_line(span.why or (_NO_ROOM if span.phase == ROOM else "")),
     )
 
 
@@ -114,10 +117,7 @@ def totals(progress: WaveProgress, now: float) -> list[str]:
     found += [f"{running} running"] if running else []
     found += [f"{waiting} waiting"] if waiting else []
     found.append(_cost(progress))
-    if progress.tokens or "tokens" in progress.ceilings:
-        ceiling = progress.ceilings.get("tokens")
-        of = "" if ceiling is None else f" of {tokens(ceiling)}"
-        found.append(f"{tokens(progress.tokens)}{of} tokens")
+    found += _tokens(progress)
     if progress.started is not None:
         found.append(duration((progress.finished or now) - progress.started))
     found += [f"{progress.queued} more in the queue"] if progress.queued else []
@@ -125,13 +125,25 @@ def totals(progress: WaveProgress, now: float) -> list[str]:
 
 
 def _cost(progress: WaveProgress) -> str:
-    """The cost so far; an unknown one is never zero."""
+    """The cost so far; an unknown one is never zero. Before an agent begins it is $0."""
     cost = known_cost(progress.cost_usd, is_least=progress.is_lower_bound)
+    cost = NO_BILL if progress.awaits_bill else cost
     if (ceiling := progress.ceilings.get("usd")) is None:
         return cost
-    return (
-        f"{cost} of {usd(ceiling)}" if progress.is_cost_known else f"{cost}, ceiling {usd(ceiling)}"
-    )
+    is_known = progress.is_cost_known and not progress.awaits_bill
+    return f"{cost} of {usd(ceiling)}" if is_known else f"{cost}, ceiling {usd(ceiling)}"
+
+
+def _tokens(progress: WaveProgress) -> list[str]:
+    """The tokens so far; without a ceiling they are left out until some are known."""
+    used, ceiling = progress.tokens, progress.ceilings.get("tokens")
+    is_least = any(item.unmetered for item in progress.items.values())
+    of = "" if ceiling is None else f" of {tokens(ceiling)}"
+    if used or not (is_least or progress.awaits_bill or ceiling is None):
+        return [f"{'at least ' if is_least else ''}{tokens(used)}{of} tokens"]
+    if is_least:
+        return ["tokens unknown" + (f", ceiling {tokens(ceiling)}" if ceiling is not None else "")]
+    return [] if ceiling is None else [f"ceiling {tokens(ceiling)} tokens"]
 
 
 def _notes(progress: WaveProgress, now: float, stopping: str) -> list[str]:
@@ -145,7 +157,8 @@ def _notes(progress: WaveProgress, now: float, stopping: str) -> list[str]:
         words = f"{safe_line(span.phase)}, {since}"
         if span.phase == TOGETHER:
             words = f"verified items are tested together, {since}"
-        found.append(f"{words}: {safe_line(span.why)}" if span.why else words)
+        why = safe_line(span.why).replace(AWAY, " for ") if span.phase == PROVIDER else span.why
+        found.append(f"{words}: {safe_line(why)}" if why else words)
     return found
 
 

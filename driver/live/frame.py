@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from driver.live.board import BAD, GOOD, LIVELY, PATIENT, QUIET, Board, Row, interesting
@@ -20,42 +20,75 @@ _LEAST_LAST = 12  # cells; a shorter last line says nothing
 
 
 class Line(NamedTuple):
-    """A line of a frame and its color, of `terminal.color`, or ""."""
+    """A line of a frame and its color, of `terminal.color`, or "". The text from `faint` on is an
+    agent's output, which stands back behind the rest."""
 
     text: str
     color: str = ""
+    faint: int | None = None
+
+    @property
+    def parts(self) -> Iterator[tuple[str, str]]:
+        """Yields each part with its color."""
+        yield self.text[: self.faint], self.color
+        if self.faint is not None and self.faint < len(self.text):
+            yield self.text[self.faint :], DIM
 
     def painted(self, *, colors: bool) -> str:
         """The line for a terminal."""
-        return painted(self.text, self.color) if colors and self.color else self.text
+        if not colors:
+            return self.text
+        return "".join(painted(part, color) if color else part for part, color in self.parts)
 
 
 def frame(found: Board, width: int, height: int) -> tuple[Line, ...]:
     """The lines of the board on a screen of this size. No line fills the last column: a terminal
     would wrap there."""
     columns = max(1, width - 1)
-    notes = [Line(clip(note, columns), BOLD) for note in found.notes[: max(0, height - 2)]]
-    room = height - len(notes) - 1 - (_KEPT_FOR_EVENTS if height > 3 * _KEPT_FOR_EVENTS else 1)
+    is_high = height > 3 * _KEPT_FOR_EVENTS
+    told = [line for note in found.notes for line in _on_lines(note, columns, 1 + is_high)]
+    notes = [Line(line, BOLD) for line in told[: max(0, height - 2)]]
+    sums = [Line(clip(one, columns), BOLD) for one in joined(found.totals, columns, 1 + is_high)]
+    room = height - len(notes) - len(sums) - (_KEPT_FOR_EVENTS if is_high else 1)
     header = (_HEADER,) if room >= _LEAST_WITH_HEADER and found.rows else ()
     rows = _chosen(found.rows, max(0, room - len(header)))
     shape = _Shape.of((*header, *rows), columns)
-    lines = [Line(shape.line(row), _COLORS[row.tone]) for row in (*header, *rows)]
+    lines = [shape.line(row) for row in (*header, *rows)]
     if len(rows) < len(found.rows) and room > len(header):
         kinds = Counter(row.tone for row in found.rows) - Counter(row.tone for row in rows)
         named = ", ".join(f"{kinds[tone]} {word}" for tone, word in _WORDS.items() if kinds[tone])
         lines.append(Line(clip(f"  + {len(found.rows) - len(rows)} more: {named}", columns)))
-    return (*lines, *notes, Line(clip(joined(found.totals, columns), columns), BOLD))
+    return (*lines, *notes, *sums)
 
 
-def joined(parts: Sequence[str], width: int) -> str:
-    """The parts that fit into `width`, the most important first."""
-    text = ""
+def joined(parts: Sequence[str], width: int, most: int = 1) -> list[str]:
+    """The parts on at most `most` lines of this width. The most important ones come first; what
+    has no room is left out."""
+    lines = [""]
     for part in parts:
-        longer = f"{text}, {part}" if text else part
-        if width_of(longer) > width and text:
-            continue
-        text = longer
-    return text
+        longer = f"{lines[-1]}, {part}" if lines[-1] else part
+        if width_of(longer) <= width or not lines[-1]:
+            lines[-1] = longer
+        elif len(lines) < most:
+            lines.append(part)
+    return lines
+
+
+def _on_lines(text: str, width: int, most: int) -> list[str]:
+    """The text on at most `most` lines of this width, broken between words."""
+    lines, rest = list[str](), text
+    while len(lines) < most - 1 and width_of(rest) > width:
+        line = ""
+        for word in rest.split(" "):
+            longer = f"{line} {word}" if line else word
+            if width_of(longer) > width:
+                break
+            line = longer
+        if not line:
+            break
+        lines.append(line)
+        rest = rest[len(line) :].lstrip(" ")
+    return [*lines, clip(rest, width)]
 
 
 def _chosen(rows: tuple[Row, ...], room: int) -> tuple[Row, ...]:
@@ -92,7 +125,7 @@ class _Shape(NamedTuple):
         last = left - 1 if left - 1 >= _LEAST_LAST else 0
         return cls(columns, name, phase, elapsed, **found, last=last)
 
-    def line(self, row: Row) -> str:
+    def line(self, row: Row) -> Line:
         """The row in these columns."""
         text = f"{row.mark} {fit(row.name, self.name)}"
         cells = (
@@ -101,11 +134,12 @@ class _Shape(NamedTuple):
             (row.cost, self.cost, True),
             (row.tokens, self.tokens, True),
             (row.silent, self.silent, True),
-            (row.last, self.last, False),
         )
         for content, width, right in cells:
             text += f" {fit(content, width, right=right)}" if width > 0 else ""
-        return clip(text.rstrip(), self.columns)
+        faint = len(text) if row.tone == LIVELY else None
+        text += f" {fit(row.last, self.last)}" if self.last > 0 else ""
+        return Line(clip(text.rstrip(), self.columns), _COLORS[row.tone], faint)
 
 
 def _widest(texts: Sequence[str]) -> int:

@@ -71,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
         return _write(args, text)
     with reading(one):
         rows = table(one.report, width_of_terminal(sys.stdout))
-        lines = (*rows, *page_line(one.report), *summary_lines(one.report))
+        lines = (*(row for row, _ in rows), *page_line(one.report), *summary_lines(one.report))
     show(one.report, lines, as_json=args.json)
     return 0
 

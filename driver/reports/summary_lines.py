@@ -48,7 +48,7 @@ def summary_lines(report: Json) -> tuple[str, ...]:
         count = f"verified {verified} of {items}; nothing ships without --git or with mode none"
     return (
         count,
-        *(_unshipped(record) for record in open_items),
+        *_unshipped(open_items),
         *left_out(report),
         *_evidence(wave),
         *_risks(report),
@@ -94,19 +94,43 @@ def _warnings(report: Json) -> Iterator[str]:
     yield from filter(None, warnings)
 
 
-def _unshipped(record: Json) -> str:
+def _unshipped(records: Sequence[Json]) -> Iterator[str]:
+    """Yields a line for each item that did not ship, and one for all with the same reason."""
+    alike: dict[str, list[Json]] = {}
+    for record in records:
+        alike.setdefault(_why_not(record), []).append(record)
+    for why, found in alike.items():
+        yield f"{_named([one['slug'] for one in found])}: {why}{_kept_work(found)}"
+
+
+def _why_not(record: Json) -> str:
     reasons = (record.get(key) for key in ("ship_error", "error", "ship_warning"))
-    why = without_remedy(next(filter(None, reasons), ""))
-    line = f"{record['slug']}: {describe_verdict(record['verdict'], why)}"
+    line = describe_verdict(record["verdict"], without_remedy(next(filter(None, reasons), "")))
     test: Json = ((record.get("attempts") or [{}])[-1] or {}).get("test") or {}
     if record["verdict"] == "failed" and test.get("kind") == "red" and test.get("outputFile"):
         line += f"; its output: {test['outputFile']}"
     elif remedy := last_remedy(record.get("remedy"), record.get("ship_error")):
         line += f"; to do: {remedy}"
-    if record.get("savedWork"):
-        return f"{line}; its work: {record['savedWork']}"
-    in_place = record.get("isolation") == "in_place" and record.get("filesWritten")
-    return line + ("; its work is in place" if in_place else "")
+    return line
+
+
+def _kept_work(records: Sequence[Json]) -> str:
+    """The place of the work that did not ship; of several items that of the first."""
+    saved = [str(record["savedWork"]) for record in records if record.get("savedWork")]
+    if saved and len(records) > 1:
+        return f"; work of {len(saved)} of them is kept, the first: {saved[0]}"
+    if saved:
+        return f"; its work: {saved[0]}"
+    in_place = any(
+        one.get("isolation") == "in_place" and one.get("filesWritten") for one in records
+    )
+    return f"; {'their' if len(records) > 1 else 'its'} work is in place" if in_place else ""
+
+
+def _named(slugs: Sequence[str]) -> str:
+    """The slugs, the first ones if they are many."""
+    rest = len(slugs) - _MOST_NAMED
+    return ", ".join(slugs[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _evidence(wave: Json) -> Iterator[str]:
@@ -116,9 +140,7 @@ def _evidence(wave: Json) -> Iterator[str]:
     for one in wave.get("read_first") or ():
         alike.setdefault((one["grade"], "; ".join(one["why"])), []).append(one["slug"])
     for (grade, why), slugs in alike.items():
-        rest = len(slugs) - _MOST_NAMED
-        more = f" and {rest} more" if rest > 0 else ""
-        yield f"read first: {', '.join(slugs[:_MOST_NAMED])}{more} (grade {grade}): {why}"
+        yield f"read first: {_named(slugs)} (grade {grade}): {why}"
     for doubt in wave.get("project_doubts") or ():
         items, several = counted(len(doubt["items"]), "item"), len(doubt["items"]) > 1
         whose = f"{items}, no fault of {'their' if several else 'its'} own"
@@ -136,8 +158,8 @@ def _risks(report: Json) -> Iterator[str]:
         yield from [f"read first: {counted(more, 'more item')}"] if more > 0 else []
 
 
-def table(report: Json, width: int | None = None) -> Iterator[str]:
-    """Yields the table of a wave's items."""
+def table(report: Json, width: int | None = None) -> Iterator[tuple[str, str]]:
+    """Yields the lines of the table of a wave's items, each with its color."""
     yield from table_lines(overview(report), width)
 
 

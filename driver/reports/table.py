@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from driver.live.cells import fit, width_of
 from driver.reports import words
-from driver.reports.overview import Item, Overview
+from driver.reports.overview import FAULTS, Item, Overview
+from driver.terminal.color import BOLD, DIM, GREEN, RED, YELLOW
 from driver.terminal.safe_text import counted, safe_line
 
 HEAD = ("item", "result", "tests", "repairs", "time", "tokens", "cost")
@@ -28,10 +29,10 @@ def cells(item: Item) -> tuple[str, ...]:
     )
 
 
-def table_lines(view: Overview, width: int | None = None) -> Iterator[str]:
-    """Yields the lines of the table; those of a narrow terminal have fewer columns. A long table
-    names the items that did not ship first, and counts the rest. Yields nothing for a wave without
-    items."""
+def table_lines(view: Overview, width: int | None = None) -> Iterator[tuple[str, str]]:
+    """Yields the lines of the table, each with its color of `terminal.color`, or "". A narrow
+    terminal gets fewer columns. A long table names the items that did not ship first, and counts
+    the rest. Yields nothing for a wave without items."""
     if not view.items:
         return
     items = view.ordered
@@ -40,12 +41,18 @@ def table_lines(view: Overview, width: int | None = None) -> Iterator[str]:
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], _MOST_NAME)
     shown = _columns_within(widths, width)
-    for row in rows:
+    for row, color in zip(rows, (DIM, *map(_color, items)), strict=False):
         parts = (fit(row[n], widths[n], right=HEAD[n] in _RIGHT) for n in shown)
-        yield "  ".join(parts).rstrip()
+        yield "  ".join(parts).rstrip(), color
     if more := items[_MOST_ROWS:]:
-        yield f"... and {counted(len(more), 'more item')}"
-    yield total(view)
+        yield f"... and {counted(len(more), 'more item')}", ""
+    yield total(view), BOLD
+
+
+def _color(item: Item) -> str:
+    if item.is_good:
+        return GREEN
+    return RED if item.outcome in FAULTS else YELLOW
 
 
 def _columns_within(widths: list[int], width: int | None) -> list[int]:

@@ -51,7 +51,7 @@ def width_of_terminal(stream: TextIO | None) -> int | None:
 
 def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
     """The text, painted if the stream (default: stdout) wants colors."""
-    if not styles or not text or not wants_color(stream or sys.stdout):
+    if not any(styles) or not text or not wants_color(stream or sys.stdout):
         return text
     return painted(text, *styles)
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from driver.terminal.color import is_terminal
+from driver.terminal.color import DIM, is_terminal, paint
 from driver.terminal.invocation import current
 from driver.terminal.safe_text import log_line, safe_line
 from state_store.documents.errors import InputError
@@ -31,13 +31,13 @@ class Progress:
         """Writes one event. Escapes control characters, so agents cannot control the terminal."""
         if self._stream is None:
             return
-        self._write(f"tidegate: {log_line(line)}\n")
+        self._write(f"{self._faint('tidegate:')} {log_line(line)}\n")
 
-    def row(self, line: str) -> None:
+    def row(self, line: str, color: str = "") -> None:
         """Writes a row of a table. A terminal shows it without `tidegate:`, which would only take
         the room of a column."""
         if is_terminal(self._stream):
-            self._write(f"{log_line(line)}\n")
+            self._write(f"{paint(log_line(line), color, stream=self._stream)}\n")
         else:
             self.say(line)
 
@@ -46,7 +46,7 @@ class Progress:
         events, which it shows in the item's line."""
         if self._stream is None:
             return
-        text = f"tidegate: {time.strftime('%H:%M:%S')} {log_line(line)}\n"
+        text = f"{self._faint(time.strftime('tidegate: %H:%M:%S'))} {log_line(line)}\n"
         if self._screen is None:
             self._write(text)
         elif not passing or current().verbose:
@@ -69,6 +69,10 @@ class Progress:
     def stream(self) -> TextIO | None:
         """The stream of the lines; None once it is closed."""
         return self._stream
+
+    def _faint(self, text: str) -> str:
+        """The beginning of a line, which stands back behind its words where there are colors."""
+        return paint(text, DIM, stream=self._stream) if self._stream is not None else text
 
     def _write(self, text: str) -> None:
         if self._screen is not None:

@@ -43,6 +43,7 @@ class WaveProgress:
         self.queued: int | None = None
         self.items: dict[str, ItemProgress] = {}
         self.spans: list[Span] = []  # phases of the whole wave
+        self.bills = 0  # ended dispatches, also those without a known amount
         self.last_id = 0
         self._billed: set[str] = set()
 
@@ -78,6 +79,11 @@ class WaveProgress:
     def cost_usd(self) -> float:
         """The known cost of all dispatches."""
         return round(sum(item.cost_usd for item in self.items.values()), 6)
+
+    @property
+    def awaits_bill(self) -> bool:
+        """True if agents have begun, and none has told what it cost."""
+        return not self.bills and any(item.backend or item.attempt for item in self.items.values())
 
     @property
     def is_cost_known(self) -> bool:
@@ -177,13 +183,17 @@ class WaveProgress:
             item.backend = text_of(payload.get("backend")) or item.backend
         elif kind == names.AGENT_BILLED:
             self._billed.add(agent)
-            bill(item, payload)
+            self._bill(item, payload)
         elif kind not in (names.AGENT_COMPLETED, names.AGENT_FAILED):
             return False
         elif agent not in self._billed:  # an end repeats the bill; without a state folder is none
-            bill(item, payload)
+            self._bill(item, payload)
         item.model = text_of(payload.get("model")) or item.model
         return True
+
+    def _bill(self, item: ItemProgress, payload: Row) -> None:
+        self.bills += 1
+        bill(item, payload)
 
 
 def read_progress(store: EventStore, wave_id: str) -> WaveProgress:

@@ -44,9 +44,9 @@ def live_lines() -> list[Painted]:
         "mail-retries": Sign(NOW - 1, "test_waits_longer_each_time (tests.test_mail) ... ok"),
     }
     found = board(_wave(), NOW, lambda item: signs.get(item.slug, NO_SIGN))
-    lines: list[Painted] = [("$ tidegate run --execute --max-items 8", ""), ("", "")]
-    lines += [(event, "") for event in EVENTS]
-    lines += [(line.text, line.color) for line in frame(found, COLUMNS, HEIGHT)]
+    lines: list[Painted] = [[("$ tidegate run --execute --max-items 8", "")], []]
+    lines += [[(event, "")] for event in EVENTS]
+    lines += [list(line.parts) for line in frame(found, COLUMNS, HEIGHT)]
     return lines
 
 
@@ -59,8 +59,9 @@ def report_picture() -> str:
 def last_lines() -> str:
     """The last lines of a run on a terminal, as an indented block of Markdown."""
     report = two_items()
+    rows = (line for line, _ in table(report))
     lines = (f"tidegate: {line}" for line in (*page_line(report), *summary_lines(report)))
-    return "".join(f"    {line}\n" for line in (*table(report), *lines))
+    return "".join(f"    {line}\n" for line in (*rows, *lines))
 
 
 def _wave() -> WaveProgress:

@@ -14,18 +14,13 @@ _COLOURS = {
     **{"33": "#e3b341", "36": "#56d4dd"},
 }
 
-Painted = tuple[str, str]  # a line and its code of SGR
+Painted = Sequence[tuple[str, str]]  # the parts of a line, each with its code of SGR
 
 
 def terminal_picture(lines: Sequence[Painted], columns: int, title: str) -> str:
     """The lines on a dark screen. Each is stretched to its cells, whatever font there is."""
     width, height = round(columns * CELL + 2 * MARGIN), len(lines) * LINE + 2 * MARGIN
-    texts = "\n".join(
-        f'<text x="{MARGIN}" y="{MARGIN + number * LINE + 14}" fill="{_COLOURS[code]}"'
-        f' textLength="{len(text) * CELL:.1f}"{_weight(code)}>{_kept(text)}</text>'
-        for number, (text, code) in enumerate(lines)
-        if text
-    )
+    texts = "\n".join(_row(number, line) for number, line in enumerate(lines) if any(line))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
         f' viewBox="0 0 {width} {height}" role="img" aria-labelledby="title">\n'
@@ -33,6 +28,18 @@ def terminal_picture(lines: Sequence[Painted], columns: int, title: str) -> str:
         f'<rect width="{width}" height="{height}" rx="8" fill="{_PAPER}"/>\n'
         f'<g font-family="{_FONT}" font-size="14">\n{texts}\n</g>\n</svg>\n'
     )
+
+
+def _row(number: int, line: Painted) -> str:
+    cell, drawn = 0, []
+    for text, code in line:
+        drawn.append(
+            f'<text x="{MARGIN + cell * CELL:.1f}" y="{MARGIN + number * LINE + 14}"'
+            f' fill="{_COLOURS[code]}" textLength="{len(text) * CELL:.1f}"{_weight(code)}>'
+            f"{_kept(text)}</text>"
+        )
+        cell += len(text)
+    return "\n".join(drawn)
 
 
 def _kept(text: str) -> str:

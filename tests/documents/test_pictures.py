@@ -39,13 +39,13 @@ def test_every_picture_is_made() -> None:
 
 
 def test_no_line_of_the_screen_is_wider_than_it() -> None:
-    lines = [text for text, _ in live_lines()]
+    lines = ["".join(text for text, _ in line) for line in live_lines()]
     assert max(map(len, lines)) < COLUMNS
     assert set(EVENTS) <= set(lines)
 
 
 def test_spaces_and_signs_of_a_line_stay() -> None:
-    drawn = ET.fromstring(terminal_picture([("a  <b> &", "31"), ("", "")], 80, "t"))
+    drawn = ET.fromstring(terminal_picture([[("a  <b> &", "31")], []], 80, "t"))
     (line,) = drawn.iter(f"{SVG}text")
     assert line.text == "a\u00a0\u00a0<b>\u00a0&"
     assert line.get("textLength") == "67.2"

@@ -24,6 +24,7 @@ from driver.live.cells import char_width, clip, fit, width_of
 from driver.live.frame import frame, joined
 from driver.live.heartbeat import heartbeat
 from driver.terminal.amounts import duration, tokens, usd
+from driver.terminal.color import DIM, RED
 from state_store.views.wave_progress import WaveProgress, fold
 
 WIDE = "\u6f22\u5b57"
@@ -120,7 +121,8 @@ def test_no_frame_is_wider_or_higher_than_the_screen(width: int, height: int) ->
         lines = frame(Board(rows, NOTES, TOTALS), width, height)
         assert all(width_of(line.text) < max(2, width) for line in lines)
         assert len(lines) <= max(1, height)
-        assert lines[-1].text.startswith(TOTALS[0][: max(0, width - 2)])
+        sums = lines[-2:] if width <= 60 and height > 12 else lines[-1:]
+        assert sums[0].text.startswith(TOTALS[0][: max(0, width - 2)])
 
 
 def test_what_does_not_fit_is_counted_and_the_most_interesting_is_shown() -> None:
@@ -153,8 +155,22 @@ def test_narrow_screens_lose_columns_from_the_right(width: int, columns: list[st
 
 
 def test_sums_that_do_not_fit_are_left_out() -> None:
-    assert joined(TOTALS, 30) == "3 of 30 done, 8 running, 12:40"
-    assert joined(TOTALS, 3) == "3 of 30 done"
+    assert joined(TOTALS, 30) == ["3 of 30 done, 8 running, 12:40"]
+    assert joined(TOTALS, 3) == ["3 of 30 done"]
+
+
+def test_sums_take_two_lines_where_one_is_too_short() -> None:
+    sums = ["1 of 9 done, 6 running, 2 waiting", "$1.11 of $20.00, 546k of 30.0M tokens"]
+    shown = frame(Board(ROWS[:3], (), (*", ".join(sums).split(", "), "24 s")), 40, 24)
+    assert [line.text for line in shown[-2:]] == sums
+
+
+def test_the_output_of_an_agent_stands_back() -> None:
+    lively, red = a_row(1), a_row(1, tone=BAD)
+    for row, last in ((lively, DIM), (red, RED)):
+        line = frame(Board((row._replace(last="its words"),), (), TOTALS), 100, 24)[1]
+        assert next(text for text, color in line.parts if color == last).endswith("its words")
+        assert "".join(text for text, _ in line.parts) == line.text
 
 
 def test_the_most_interesting_rows_come_first() -> None:
@@ -195,8 +211,8 @@ def test_a_board_has_a_row_for_each_item_and_the_sums() -> None:
     )
 
 
-def billed(**use: float) -> list[str]:
-    facts = {"wave_id": "w", "items": ["a"]}
+def billed(ceilings: dict[str, float] | None = None, **use: float) -> list[str]:
+    facts = {"wave_id": "w", "items": ["a"], "ceilings": ceilings or {}}
     agent = {"agent_id": "w/a/1", "item": "a", "wave": "w", **use}
     entries = (("wave:w", "wave_started", facts), ("agent_traces", "agent_billed", agent))
     rows = [{"ts": 1.0, "stream": s, "type": t, "payload": p} for s, t, p in entries]
@@ -208,6 +224,18 @@ def test_an_unknown_cost_is_not_zero() -> None:
     assert not any("$" in one for one in billed(tokens=7))
     assert "$0" in billed(tokens=7, cost_usd=0.0)
     assert "at least $0.50" in billed(cost_usd=0.5)
+    assert "tokens unknown" in billed(cost_usd=0.5)
+    assert "tokens unknown, ceiling 9k" in billed(ceilings={"tokens": 9000})
+
+
+def test_before_the_first_bill_nothing_is_said_to_be_zero() -> None:
+    ceilings = {"usd": 20.0, "tokens": 9000}
+    begun = ("wave_started", {"wave_id": "w", "items": ["a"], "ceilings": ceilings})
+    waits = fold("w", [{"ts": 1.0, "stream": "wave:w", "type": begun[0], "payload": begun[1]}])
+    assert totals(waits, 2.0)[2:4] == ["$0 of $20.00", "0 of 9k tokens"]
+    asked = {"agent_id": "w/a/1", "item": "a", "wave": "w", "attempt": 1, "backend": "command"}
+    waits.apply({"ts": 1.0, "stream": "agent_traces", "type": "agent_dispatched", "payload": asked})
+    assert totals(waits, 2.0)[2:4] == ["no bill yet, ceiling $20.00", "ceiling 9k tokens"]
 
 
 def test_a_closed_provider_holds_agents_and_no_tests() -> None:
@@ -215,6 +243,12 @@ def test_a_closed_provider_holds_agents_and_no_tests() -> None:
     found = board(a_wave(("phase_entered", why)), 113.0)
     assert found.rows[0].tone == PATIENT
     assert found.notes == ("waiting for the provider, 10 s: 429",)
+    told = "rate_limited, so no call to the provider for 47 s: HTTP Error 429"
+    found = board(a_wave(("phase_entered", {**why, "why": told})), 113.0)
+    assert [line.text for line in frame(found, 40, 24)[-4:-2]] == [
+        "waiting for the provider, 10 s:",
+        "rate_limited for 47 s: HTTP Error 429",
+    ]
     testing = a_wave(("phase_entered", {"slug": "a", "phase": "test"}), ("phase_entered", why))
     assert board(testing, 120.0).rows[0].tone == LIVELY
 
