@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from driver.filesystem.safe_file_access import NotPlainError, open_plain
+from driver.live.outputs import outputs
 from driver.terminal.amounts import tokens, usd
 from driver.terminal.safe_text import counted, describe_verdict, log_line
 from state_store.database import events as names
 
 Event = Mapping[str, Any]
-_ENDINGS = (".out", ".err", "prompt.txt")
-_INNER = {"imports"}  # folders of Tidegate's own questions
 _MOST_BYTES = 4_000_000  # of the end of a file
 
 
@@ -75,22 +74,9 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def output_files(folder: Path) -> list[Path]:
-    """The outputs of an item in the order of their last writing: of agents, tests and hooks."""
-    found = [
-        Path(at, name)
-        for at, _, files in os.walk(folder)
-        for name in files
-        if name.endswith(_ENDINGS) and Path(at).name not in _INNER
-    ]
-    return sorted(found, key=lambda path: (_written(path), str(path)))
-
-
-def _written(path: Path) -> float:
-    """The time of the last writing; a file that has gone sorts first."""
-    try:
-        return path.lstat().st_mtime
-    except OSError:
-        return 0.0
+    """The outputs of an item in the order of their last writing, with the prompts of its agents."""
+    found = sorted((seen.st_mtime, name) for name, seen in outputs(folder, "prompt.txt"))
+    return [folder / name for _, name in found]
 
 
 class FileTail:

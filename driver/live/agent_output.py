@@ -6,7 +6,6 @@ The output goes into files of the run folder anyway, so looking at them costs th
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driver.filesystem.safe_file_access import read_plain_end
+from driver.live.outputs import outputs
 from driver.terminal.safe_text import safe_line
 from state_store.documents.journal import safe_slug
 from state_store.views.item_progress import TEST, ItemProgress
@@ -79,10 +79,7 @@ def output_files(run_dir: Path, item: ItemProgress) -> Iterator[Path]:
         for end in ("out", "err"):
             yield folder / f"{agent}-{max(1, item.attempt)}" / f"agent.{end}"
         return
-    with suppress(OSError):
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.name.endswith((".out", ".err"))]
-        yield from (folder / name for name in names)
+    yield from (folder / name for name, _ in outputs(folder, deepest=0))
 
 
 def last_line(tail: bytes) -> str:

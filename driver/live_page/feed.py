@@ -20,7 +20,6 @@ from driver.run_state.run_registry import waves_alive
 from driver.terminal.safe_text import safe_line
 from state_store.database.errors import StoreBusyError
 from state_store.database.store import EventStore
-from state_store.documents.errors import InputError
 from state_store.documents.journal import safe_slug
 from state_store.views.item_progress import ItemProgress
 from state_store.views.store_summary import StoreSummary
@@ -62,7 +61,7 @@ class Feed:
         the page, and the next look tries again."""
         try:
             if _identity(self.store.path) != self._file:
-                raise InputError("the database was replaced; start serve again")
+                self._go_over()
             self._choose()
             if self.progress is not None:
                 catch_up(self.store, self.progress)
@@ -100,6 +99,12 @@ class Feed:
         """The folder with the outputs of the wave."""
         wave_id = self.progress.wave_id if self.progress else ""
         return self.state_dir / "runs" / safe_slug(wave_id)
+
+    def _go_over(self) -> None:
+        """The database was replaced, as by a rebuild: read the new one from its beginning."""
+        file = _identity(self.store.path)
+        self.store.close()  # a later use opens the file that has this name then
+        self._file, self.progress, self._looked_at = file, None, float("-inf")
 
     def _choose(self) -> None:
         """Go over to the newest wave. Asked for now and then only."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from driver.filesystem.safe_file_access import read_plain_end
+from driver.live.outputs import outputs
 from driver.live_page.feed import Feed
 from driver.reports.diffs import diffs
 from driver.terminal.safe_text import safe_text
@@ -18,7 +17,6 @@ from state_store.views.item_progress import ItemProgress
 
 _MOST_BYTES = 65_536
 _MOST_FILES = 200
-_ENDS = (".out", ".err")
 _SIDE_RUNS = ("canary", "baseline")
 
 
@@ -30,7 +28,7 @@ def output(feed: Feed, item: ItemProgress, wanted: str) -> dict[str, Any]:
     name = wanted if wanted in found else next(iter(found), "")
     text, before = read_plain_end(folder, name, _MOST_BYTES) if name else (b"", 0)
     shown = safe_text(text.decode("utf-8", "replace"))
-    return {"names": list(found), "name": name, "text": shown, "cut": before > 0}
+    return {"names": found, "name": name, "text": shown, "cut": before > 0}
 
 
 def change(feed: Feed, item: ItemProgress, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -48,24 +46,9 @@ def change(feed: Feed, item: ItemProgress, environ: Mapping[str, str]) -> dict[s
     return {"text": safe_text(found.text), "why": found.why_not}
 
 
-def _files(folder: Path) -> dict[str, float]:
+def _files(folder: Path) -> list[str]:
     """The outputs below the item's folder, the newest first, and those of tests that have to fail
-    last. Links are left out, also those to folders."""
-    found: dict[str, float] = {}
-    with suppress(OSError):
-        entries = list(os.scandir(folder))
-        inner = [one for one in entries if one.is_dir(follow_symlinks=False)]
-        found |= _outputs(entries, "")
-        for one in inner[:_MOST_FILES]:
-            found |= _outputs(os.scandir(one.path), f"{one.name}/")
-    newest = sorted(found.items(), key=lambda one: (one[0].startswith(_SIDE_RUNS), -one[1]))
-    return dict(newest[:_MOST_FILES])
-
-
-def _outputs(entries: Iterable[os.DirEntry[str]], prefix: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for entry in entries:
-        if entry.name.endswith(_ENDS) and entry.is_file(follow_symlinks=False):
-            seen = entry.stat(follow_symlinks=False)
-            found |= {f"{prefix}{entry.name}": seen.st_mtime} if seen.st_size else {}
-    return found
+    last."""
+    found = {name: seen.st_mtime for name, seen in outputs(folder) if seen.st_size}
+    newest = sorted(found, key=lambda name: (name.startswith(_SIDE_RUNS), -found[name]))
+    return newest[:_MOST_FILES]

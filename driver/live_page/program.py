@@ -18,7 +18,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(prog="serve.py", description="Show the running wave in a browser.")
     add = parser.add_argument
     add("--port", metavar="N", type=int, default=0, help="of the page (default: any free one)")
-    add("--wave", metavar="ID", help="only this wave (default: always the newest)")
+    add(
+        "--wave",
+        metavar="ID",
+        help="only this wave, by its id or a prefix (default: the newest)",
+    )
     parser.add_shared("--state-dir")
     return program(parser, _run, argv)
 
@@ -31,6 +35,7 @@ def _run(asked: argparse.Namespace) -> int:
     from driver.live_page.server import LivePageServer
     from state_store.database.store import EventStore
     from state_store.documents.errors import CannotRunError, InputError
+    from state_store.views.store_summary import wave_named
     from state_store.write_api import begun_database
     from tools.settings.load import process_environment, resolve_state_dir
 
@@ -40,8 +45,9 @@ def _run(asked: argparse.Namespace) -> int:
         raise InputError("--port is a number from 0 to 65535")
     state_dir = resolve_state_dir(asked.state_dir)
     path, token = begun_database(state_dir), secrets.token_urlsafe(18)
+    wave = wave_named(str(path), asked.wave) if asked.wave else None
     with EventStore(path) as store:
-        feed = Feed(store, state_dir, asked.wave)
+        feed = Feed(store, state_dir, wave)
         feed.look()
         try:
             server = LivePageServer(feed, token, process_environment(), asked.port)

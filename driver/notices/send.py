@@ -18,13 +18,15 @@ from driver.notices import notice
 from driver.run_state.context import Wave
 from driver.terminal.safe_text import without_remedy
 from state_store.documents.errors import TidegateError
-from state_store.views.wave_progress import read_progress
+from state_store.views.wave_progress import WaveProgress, read_progress
 from tools.secret_rules.known_values import scan_known_values, secrets_of
 from tools.settings.load import Settings
 
 _AFTER_A_SIGNAL_S = 2.0
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 _HIDDEN = "left out: it holds a secret"
+_WORDS = {HALT: notice.HALTED, PARKED: notice.PARKED}
+Say = Callable[[str], None]
 
 
 def notify(wave: Wave) -> None:
@@ -39,6 +41,20 @@ def notify(wave: Wave) -> None:
     signalled = wave.gates.stop.signal_number is not None
     limit_s = min(settings.timeout_s, _AFTER_A_SIGNAL_S if signalled else settings.timeout_s)
     for problem in sent(facts, wave.settings, wave.state_dir, limit_s):
+        say(f"a notice was not sent: {problem}")
+
+
+def notify_closed(
+    wave_id: str, closed: GateClosedError, settings: Settings, folder: Path, say: Say
+) -> None:
+    """Tell that the halt switch or a parked backend has kept a wave from beginning."""
+    wanted = settings.notify.command or settings.notify.webhook
+    if not wanted or closed.gate not in _WORDS:
+        return
+    why = without_remedy(str(closed))
+    facts = notice.facts_of(WaveProgress(wave_id), _WORDS[closed.gate], why, ())
+    facts = without_secrets(facts, settings.environ)
+    for problem in sent(facts, settings, folder, settings.notify.timeout_s):
         say(f"a notice was not sent: {problem}")
 
 
@@ -74,7 +90,7 @@ def _facts(wave: Wave) -> dict[str, Any]:
     cause = wave.gates.stop.cause or wave.gates.closed
     word = notice.ENDED if cause is None else notice.STOPPED
     if isinstance(cause, GateClosedError):
-        word = {HALT: notice.HALTED, PARKED: notice.PARKED}.get(cause.gate, word)
+        word = _WORDS.get(cause.gate, word)
     reason = without_remedy(str(cause)) if cause is not None else None
     return notice.facts_of(progress, word, reason, tuple(filter(None, branches)))
 

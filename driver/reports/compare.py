@@ -57,13 +57,14 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A wave beside others. `reasons` counts the reasons against its unshipped items."""
+    """A wave beside others. `reasons` counts the reasons against its unshipped `items`."""
 
     wave_id: str
     ended: float
     duration_s: float | None
     sums: Sums
     reasons: Mapping[str, int]
+    items: tuple[Item, ...]
 
     @property
     def day(self) -> str:
@@ -102,15 +103,19 @@ class Comparison:
         }
 
 
-def compare(waves: Iterable[tuple[float, Json]]) -> Comparison:
-    """The comparison of reports, each with the time of its end in seconds since the epoch."""
-    views = [(ended, overview(report)) for ended, report in waves]
-    items = [item for _, view in views for item in view.items]
+def compared(ended: float, report: Json) -> Compared:
+    """The wave of a report, with the time of its end in seconds since the epoch."""
+    view = overview(report)
+    sums, reasons = _sums(view.items), _reasons(view.items)
+    return Compared(view.wave_id, ended, view.duration_s, sums, reasons, view.items)
+
+
+def compare(waves: Iterable[Compared]) -> Comparison:
+    """The comparison of the waves."""
+    waves = tuple(waves)
+    items = [item for one in waves for item in one.items]
     return Comparison(
-        waves=tuple(
-            Compared(view.wave_id, at, view.duration_s, _sums(view.items), _reasons(view.items))
-            for at, view in views
-        ),
+        waves=waves,
         total=_sums(items),
         by_backend=_grouped(items, lambda item: item.backend),
         by_model=_grouped(items, lambda item: item.record.get("model")),

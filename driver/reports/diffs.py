@@ -20,7 +20,6 @@ from state_store.documents.files import read_bytes
 Json = Mapping[str, Any]
 MOST_SHOWN_LINES = 2_000
 _MOST_PATCH_BYTES = 256_000
-_TOO_LONG = f"more than {_MOST_PATCH_BYTES // 1000} KB"
 # A larger file is like a binary one: git does not print it.
 _NO_HUGE = ("-c", "core.bigFileThreshold=8m")
 _COMMIT = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -62,16 +61,10 @@ def _of_commits(
         commit: _size(lines)
         for commit, lines in _by_commit(_shown(repo, commits, ("--numstat",), environ))
     }
-    small = [commit for commit, size in sizes.items() if _lines(size) <= MOST_SHOWN_LINES]
+    small = [c for c, size in sizes.items() if size.added + size.removed <= MOST_SHOWN_LINES]
     texts = dict(_by_commit(_shown(repo, small, ("-p",), environ, _NO_HUGE)))
     for commit, size in sizes.items():
-        text = b"\n".join(texts.get(commit, ()))
-        if commit not in texts:
-            yield commit, Diff(size, "", f"more than {MOST_SHOWN_LINES} lines")
-        elif len(text) > _MOST_PATCH_BYTES:
-            yield commit, Diff(size, "", _TOO_LONG)
-        else:
-            yield commit, Diff(size, text.decode("utf-8", "replace"))
+        yield commit, _shown_diff(size, b"\n".join(texts.get(commit, ())))
 
 
 def _shown(
@@ -118,10 +111,6 @@ def _size(lines: Sequence[bytes]) -> DiffSize:
     return DiffSize(len(counted), added, removed)
 
 
-def _lines(size: DiffSize) -> int:
-    return size.added + size.removed
-
-
 def _of_patch(path: Path, reason: str) -> Diff | None:
     try:
         patch = read_bytes(path, 64 * 2**20)
@@ -135,9 +124,13 @@ def _of_patch(path: Path, reason: str) -> Diff | None:
     )
     if _SECRET in reason:
         return Diff(size, "", "it may hold a secret")
-    if _lines(size) > MOST_SHOWN_LINES:
+    return _shown_diff(size, patch[max(patch.find(b"diff --git "), 0) :])
+
+
+def _shown_diff(size: DiffSize, text: bytes) -> Diff:
+    """The change with its text, unless that is too long for a page."""
+    if size.added + size.removed > MOST_SHOWN_LINES:
         return Diff(size, "", f"more than {MOST_SHOWN_LINES} lines")
-    if len(patch) > _MOST_PATCH_BYTES:
-        return Diff(size, "", _TOO_LONG)
-    start = max(patch.find(b"diff --git "), 0)
-    return Diff(size, patch[start:].decode("utf-8", "replace"))
+    if len(text) > _MOST_PATCH_BYTES:
+        return Diff(size, "", f"more than {_MOST_PATCH_BYTES // 1000} KB")
+    return Diff(size, text.decode("utf-8", "replace"))

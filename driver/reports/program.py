@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
+    from driver.reports.compare import Compared
     from driver.reports.past import PastWave
 
 
@@ -85,16 +86,16 @@ def _compare(state: Path, args: argparse.Namespace) -> int:
     from tools.program import show
 
     waves = islice(_readable(past_waves(state)), args.last)
-    found = compare((one.ended, one.report) for one in waves)
+    found = compare(waves)
     if args.html:
         return _write(args, compare_page(found))
     show(found.to_json(), compare_lines(found), as_json=args.json)
     return 0
 
 
-def _readable(waves: Iterable[PastWave]) -> Iterator[PastWave]:
+def _readable(waves: Iterable[PastWave]) -> Iterator[Compared]:
     """Yields the waves that can be compared, and tells those that cannot."""
-    from driver.reports.compare import compare
+    from driver.reports.compare import compared
     from driver.reports.past import reading
     from driver.terminal.progress import to_stderr
     from state_store.documents.errors import InputError
@@ -102,11 +103,11 @@ def _readable(waves: Iterable[PastWave]) -> Iterator[PastWave]:
     for one in waves:
         try:
             with reading(one):
-                compare([(one.ended, one.report)])
+                found = compared(one.ended, one.report)
         except InputError as error:
             to_stderr().say(f"left out: {error}")
         else:
-            yield one
+            yield found
 
 
 def _write(args: argparse.Namespace, text: str) -> int:

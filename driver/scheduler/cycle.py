@@ -40,6 +40,7 @@ from driver.scheduler.report import (
     nothing_to_do,
     stopped,
 )
+from driver.terminal.progress import to_stderr
 from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import check
 from state_store.database.publications import Publication
@@ -74,12 +75,18 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
     """
     wave_id = str(uuid.uuid4())
     followed: dict[str, Any] = {}
+    cycle: Cycle | None = None
     try:
         cycle = settled(request)
         check_halt(cycle.state_dir)
         followed = {} if cycle.dry_run else _followed(cycle)
         return _wave(cycle, run_wave, wave_id) | followed
     except GateClosedError as closed:
+        if cycle is not None and not cycle.dry_run:
+            from driver.notices.send import notify_closed  # noqa: PLC0415 - only for a closed gate
+
+            say = cycle.options.progress.say if cycle.options else to_stderr().say
+            notify_closed(wave_id, closed, cycle.settings, cycle.state_dir, say)
         return stopped(wave_id, closed) | followed
     except TidegateError as error:
         return failed(wave_id, error) | followed

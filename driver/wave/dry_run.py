@@ -28,23 +28,30 @@ def describe_dry_run(
     run."""
     parsed = parse_manifest(manifest, new_wave_id=lambda: str(uuid.uuid4()))
     with_rules = driver.probe_capabilities().worker_filesystem_access
+    prompts = {one.slug: build_prompt(one, with_rules=with_rules) for one in parsed.items}
+    pipelines = {one.slug: _pipeline(driver, one, prompts.get(one.slug)) for one in plan}
     return {
         "dry_run": True,
         "backend": driver.describe(),
         "agent_command": list(driver.command_line()),
         "manifest": dict(manifest),
-        "prompts": {i.slug: build_prompt(i, with_rules=with_rules) for i in parsed.items},
-        **({"pipelines": {one.slug: _pipeline(driver, one) for one in plan}} if plan else {}),
+        "prompts": prompts,
+        **({"pipelines": pipelines} if plan else {}),
     }
 
 
-def _pipeline(driver: AgentDriver, planned: Planned) -> list[dict[str, Any]]:
-    """Every phase, including the phases that only a review calls."""
+def _pipeline(driver: AgentDriver, planned: Planned, told: str | None) -> list[dict[str, Any]]:
+    """Every phase, including the phases that only a review calls. The prompt that was `told` is not
+    told again."""
     pipeline = planned.pipeline
     named = {phase.name for phase in pipeline.phases}
     called = {n: None for p in pipeline.phases for n in p.repair if n not in named}
     phases = (*pipeline.phases, *(pipeline.called(name) for name in called))
-    return [_phase(driver, planned, phase) for phase in phases]
+    entries = [_phase(driver, planned, phase) for phase in phases]
+    for entry in entries:
+        if "prompt" in entry and entry["prompt"] == told:
+            del entry["prompt"]
+    return entries
 
 
 def _phase(driver: AgentDriver, planned: Planned, phase: Phase) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from driver.domain.results import ItemOutcome, Verdict
 from driver.domain.shipment import Shipment
 from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import ShutdownPolicy, repeating, run_all
-from driver.limits.admission import gate_word
+from driver.limits.admission import GateClosedError, gate_word
 from driver.live.watch import watched
 from driver.merge_queue.batch import Entry
 from driver.pipeline_run.resume import earlier_shipments, finish_pending
@@ -34,9 +34,11 @@ def run(request: WaveRequest) -> WaveReport:
     if isinstance(given, Mapping) and given.get("items") == []:
         # No abort for callers of the original project, and still no green wave.
         return WaveReport(wave_id, error="the wave has no items", abort_exit=ExitCode.BAD_INPUT)
+    is_begun = False
     try:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
         with opened(request, manifest) as wave, watched(wave):
+            is_begun = True
             with repeating(HALT_LOOK_S, wave.gates.watch):
                 states = recall(wave)
                 outcomes = _run_items(wave, states)
@@ -47,7 +49,17 @@ def run(request: WaveRequest) -> WaveReport:
             _notify(wave)
             return report
     except TidegateError as error:
+        if not is_begun and isinstance(error, GateClosedError):
+            _notify_closed(request, wave_id, error)
         return aborted(wave_id, error)
+
+
+def _notify_closed(request: WaveRequest, wave_id: str, closed: GateClosedError) -> None:
+    settings, folder = request.options.settings, request.state_dir
+    if settings is not None and folder is not None:
+        from driver.notices.send import notify_closed  # noqa: PLC0415 - only for a closed gate
+
+        notify_closed(wave_id, closed, settings, folder, request.options.progress.say)
 
 
 def _notify(wave: Wave) -> None:

@@ -50,7 +50,9 @@ def test_the_heartbeat_names_the_item_that_is_waited_for(tmp_path: Path) -> None
         agent.write({"a.txt": "x"})
 
     scene.play({"a": looks}, [item("a", "a.txt", GREEN)])
-    assert re.match(r"waiting for a \(build \d+:\d\d\); 0 of 1 done, 1 running, no bill yet", said[0])
+    assert re.match(
+        r"waiting for a \(build \d+:\d\d\); 0 of 1 done, 1 running, no bill yet", said[0]
+    )
     done = progress_of(scene)
     assert [span.phase for span in done.items["a"].spans][-3:] == ["build", "test", "shipping"]
     assert (done.tokens, done.cost_usd, done.items["a"].phase) == (100, 0.01, "shipped")

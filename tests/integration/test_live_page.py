@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -279,7 +280,7 @@ def test_each_answer_has_the_headers_that_protect_it(
     assert "\r\nX-Content-Type-Options: nosniff" in head
 
 
-@pytest.mark.parametrize("fault", ["removed", "replaced", "damaged"])
+@pytest.mark.parametrize("fault", ["removed", "damaged"])
 def test_a_page_whose_store_is_gone_says_so(own: Scene, fault: str) -> None:
     database = own.state / "tracker_events.db"
     with EventStore(database) as store:
@@ -288,14 +289,28 @@ def test_a_page_whose_store_is_gone_says_so(own: Scene, fault: str) -> None:
         assert feed.since(-1)[1]["wave"]["notes"] == ["ended: shipped 1 of 2"]
         if fault == "removed":
             database.unlink()
-        elif fault == "replaced":
-            database.rename(own.folder / "old.db")
-            EventStore(database).close()
         else:
             database.write_bytes(b"no database" * 1000)
         feed.look()
         notes = feed.since(-1)[1]["wave"]["notes"]
     assert notes[1].startswith("this page stands still: ")
+
+
+def test_the_page_goes_over_to_a_database_that_was_built_anew(own: Scene) -> None:
+    database, kept = own.state / "tracker_events.db", own.folder / "old.db"
+    with EventStore(database) as store:
+        feed = Feed(store, own.state)
+        feed.look()
+        database.rename(kept)
+        feed.look()
+        assert feed.since(-1)[1]["wave"]["notes"][1].startswith("this page stands still: ")
+        shutil.copyfile(kept, database)
+        with StateAPI(database) as api:
+            api.append("wave:w1", "attempt_started", {"slug": "a", "number": 9, "phase": "repair"})
+        feed.look()
+        told = feed.since(-1)[1]
+    assert told["wave"]["notes"] == ["ended: shipped 1 of 2"]
+    assert [one["repairs"] for one in told["items"]] == [1, 0]
 
 
 def test_a_stream_that_nobody_reads_keeps_no_memory(own: Scene) -> None:
@@ -332,7 +347,16 @@ runpy.run_module("driver", run_name="__main__", alter_sys=True)
 
 def test_serve_prints_its_address_and_ends_with_ctrl_c(done: Scene) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", HEARS_CTRL_C, "serve", "--state-dir", str(done.state)],
+        [
+            sys.executable,
+            "-c",
+            HEARS_CTRL_C,
+            "serve",
+            "--wave",
+            "w",
+            "--state-dir",
+            str(done.state),
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -103,6 +103,18 @@ def test_a_halted_wave_tells_so(tmp_path: Path) -> None:
     assert "not shipped: a halted" in server.bodies[0]["text"]
 
 
+def test_a_wave_that_was_halted_before_it_began_tells_so(tmp_path: Path) -> None:
+    with hook() as server:
+        scene = a_scene(tmp_path, f'webhook = "{server.address}"')
+        halt.halt("lunch", scene.state)
+        report, _ = scene.play({"a": writes(a__txt="x")}, ITEMS)
+    assert report["aborted"]
+    [told] = server.bodies
+    assert told["text"].startswith("tidegate: wave w1 halted: ")
+    assert "lunch" in told["text"]
+    assert told["text"].endswith("; shipped 0 of 0 items; $0, 0 tokens; 0 s")
+
+
 @pytest.mark.parametrize("status", [302, 404, 500])
 def test_a_webhook_that_fails_changes_nothing_and_is_told_without_its_address(
     tmp_path: Path, status: int

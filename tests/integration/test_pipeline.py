@@ -452,9 +452,11 @@ def test_at_a_terminal_each_phase_is_asked_for(
 
 
 def test_a_dry_run_tells_each_phases_command_and_prompt(tmp_path: Path) -> None:
-    told = json.loads(Console(tmp_path).run("--dry-run").stdout)["pipelines"]["a"]
+    report = json.loads(Console(tmp_path).run("--dry-run").stdout)
+    told = report["pipelines"]["a"]
     assert [phase["phase"] for phase in told] == ["implement", "gate", "pr-description", "publish"]
     assert told[0]["command"][0] == "sh"
-    assert told[0]["prompt"].startswith("Do a.")
+    assert report["prompts"]["a"].startswith("Do a.")
+    assert told[0].get("prompt") != report["prompts"]["a"]
     assert told[1]["commands"] == ["grep -q good a.txt"]
     assert "pull request" in told[2]["prompt"]

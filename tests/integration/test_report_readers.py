@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from driver.reports.compare import compare
+from driver.reports.compare import compare, compared
 from driver.reports.diffs import Diff
 from driver.reports.overview import DiffSize, overview
 from driver.reports.pages.compare_page import compare_page
@@ -84,7 +84,7 @@ def pages() -> Iterator[str]:
         view = overview(made)
         text = "+<b>\n- &amp; </pre>\n"
         yield page(view, None, {item.slug: Diff(DiffSize(1, 1, 1), text) for item in view.items})
-        yield compare_page(compare([(1.0, made), (2.0, made)]))
+        yield compare_page(compare([compared(1.0, made), compared(2.0, made)]))
 
 
 def test_a_checker_finds_the_pages_valid() -> None:

@@ -162,6 +162,8 @@ def test_a_run_ends_with_what_shipped_and_where_the_rest_is(half_done: HalfDone)
 def test_the_stop_command_that_is_told_works_from_any_folder(
     project: Project, tmp_path: Path
 ) -> None:
+    keeps = ["sh", "-c", 'echo "$TIDEGATE_EVENT" >> told.txt']  # in the state folder
+    project.configure(f"[notify]\ncommand = {json.dumps(keeps)}\n")
     project.track(item("a"))
     started = project.schedule()
     (line,) = [line for line in started.err.splitlines() if "or anywhere: " in line]
@@ -171,6 +173,7 @@ def test_the_stop_command_that_is_told_works_from_any_folder(
     assert run(typed[1:], cwd=elsewhere).code == 0
     halted = project.schedule()
     assert halted.code == 3
+    assert (project.state / "told.txt").read_text(encoding="utf-8").split() == ["ended", "halted"]
     go_on = shlex.split(halted.report["error"].partition("to go on: ")[2])
     assert run(go_on[1:], cwd=elsewhere).code == 0
     assert not (project.state / ".HALT").exists()

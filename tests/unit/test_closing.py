@@ -169,6 +169,18 @@ def test_a_cycle_without_work_says_what_there_is(report: dict[str, Any], lines: 
     assert list(summary_lines(report)) == lines
 
 
+def test_items_that_did_not_ship_for_one_reason_are_told_in_one_line() -> None:
+    alike = {"verified": False, "verdict": "over_budget", "error": "wave ceiling reached"}
+    built = [record(slug, **alike) for slug in "abc"]
+    built[1]["savedWork"] = "runs/w/b/work.patch"
+    built.append(record("d", **{**alike, "error": "daily ceiling reached"}))
+    assert summary_lines({"built": built, "shipped": []})[1:3] == (
+        "a, b, c: over_budget: wave ceiling reached; work of 1 of them is kept, the first:"
+        " runs/w/b/work.patch",
+        "d: over_budget: daily ceiling reached",
+    )
+
+
 def test_work_done_in_place_is_said_to_be_there() -> None:
     in_place = record("a", isolation="in_place", filesWritten=["a.txt"])
     assert summary_lines({"built": [in_place], "shipped": None})[1:] == (

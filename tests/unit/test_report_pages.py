@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from driver.live.cells import width_of
-from driver.reports.compare import compare
+from driver.reports.compare import compare, compared
 from driver.reports.diffs import Diff
 from driver.reports.documents import wave_of
 from driver.reports.overview import DiffSize, Overview, overview
@@ -76,7 +76,7 @@ def test_a_page_of_hostile_text_is_inert() -> None:
 
 
 def test_a_comparison_of_hostile_text_is_inert() -> None:
-    found = compare([(1.0, evil_report()), (2.0, evil_report())])
+    found = compare([compared(1.0, evil_report()), compared(2.0, evil_report())])
     is_inert(compare_page(found))
     assert all(line.isprintable() for line in compare_lines(found))
 
@@ -191,24 +191,41 @@ def test_sarif_names_the_reason_its_remedy_and_the_files() -> None:
     assert text.isascii()
 
 
+def test_sarif_of_many_hostile_items_stays_small() -> None:
+    (hostile,) = evil_report()["wave"]["built"][:1]
+    findings = [{"why": EVIL * 100, "severity": "major", "file": "\u6f22" * 77, "line": 1}] * 50
+    long = {"verified": False, "error": EVIL * 100, "filesWritten": ["\u6f22" * 77] * 9}
+    items = [
+        {**hostile, **long, "slug": f"s{number}", "reviews": [{"findings": findings}]}
+        for number in range(200)
+    ]
+    made = sarif(overview({"wave": {"wave_id": "w", "built": items, "shipped": []}}), "0.1.0")
+    assert {one["message"]["text"].partition(":")[0] for one in made["runs"][0]["results"]} == {
+        one["slug"] for one in items
+    }
+    assert len(json.dumps(made, ensure_ascii=False).encode()) < 3_000_000
+
+
 def test_an_unknown_cost_is_told_and_is_not_zero() -> None:
     made = reported.report(4)
     for one in made["wave"]["built"]:
         one["usage"] = {"totalTokens": None, "costUsd": None}
-    (unknown,) = compare([(1.0, made)]).waves
+    (unknown,) = compare([compared(1.0, made)]).waves
     assert unknown.sums.cost_per_shipped is None
     assert unknown.sums.to_json()["costUsd"] is None
-    table = "\n".join(compare_lines(compare([(1.0, made)])))
+    table = "\n".join(compare_lines(compare([compared(1.0, made)])))
     assert "unknown" in table
     assert "$0" not in table
     made["wave"]["built"][0]["usage"] = {"totalTokens": 10, "costUsd": 6.0}
-    found = compare([(1.0, made)])
+    found = compare([compared(1.0, made)])
     assert found.total.unpriced == 3
     assert "at least $6.00" in "\n".join(compare_lines(found))
 
 
 def test_waves_are_compared_by_backend_model_and_reason() -> None:
-    found = compare([(2.0, reported.report(10, seed=1)), (1.0, reported.report(5, seed=2))])
+    found = compare(
+        [compared(2.0, reported.report(10, seed=1)), compared(1.0, reported.report(5, seed=2))]
+    )
     assert (found.total.items, sum(one.sums.items for one in found.waves)) == (15, 15)
     assert list(found.by_backend) == ["claude"]
     assert found.by_model["sonnet"].shipped == found.total.shipped

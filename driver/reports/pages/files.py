@@ -61,7 +61,7 @@ def write_reports(report: Json, folder: Path, environ: Mapping[str, str], say: S
         MARKDOWN: lambda: markdown(overview(short)),
         PAGE: lambda: page(view, folder, changes),
         JUNIT: lambda: junit(view),
-        SARIF: lambda: f"{indented(sarif(view, driver.__version__))}\n",
+        SARIF: lambda: f"{indented(sarif(view, driver.__version__), ensure_ascii=False)}\n",
     }
     for name, make in made.items():
         try:
