@@ -170,7 +170,11 @@ def test_a_cycle_without_work_says_what_there_is(report: dict[str, Any], lines: 
 
 
 def test_items_that_did_not_ship_for_one_reason_are_told_in_one_line() -> None:
-    alike = {"verified": False, "verdict": "over_budget", "error": "wave ceiling reached"}
+    alike: dict[str, Any] = {
+        "verified": False,
+        "verdict": "over_budget",
+        "error": "wave ceiling reached",
+    }
     built = [record(slug, **alike) for slug in "abc"]
     built[1]["savedWork"] = "runs/w/b/work.patch"
     built.append(record("d", **{**alike, "error": "daily ceiling reached"}))
