@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from state_store.database.clock import SystemClock
+from state_store.documents.clock import SystemClock
 from state_store.instance import get_instance_id
 from state_store.values.lazy_dataclass import dataclass, field
 

@@ -13,6 +13,7 @@ from state_store.values.lazy_dataclass import dataclass
 
 TRACKER = "tracker"
 ITEM_CREATED = "item_created"
+ITEMS_IMPORTED = "items_imported"  # some hundred at once, of a long tracker
 ITEM_UPDATED = "item_updated"
 ITEM_FIELDS_REMOVED = "item_fields_removed"
 ITEM_ARCHIVED = "item_archived"

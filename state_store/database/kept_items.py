@@ -1,20 +1,17 @@
-"""The item table, and the snapshots. The transaction that appends an event also updates its item.
+"""The item table. The transaction that appends an event also updates its item.
 
-The caller supplies the fold that applies an event to an item. Replays are for audits. A snapshot is
-the newest projection of a stream, as JSON with a checksum.
+The caller supplies the fold that applies an event to an item. Replays are for audits.
 """
 
 from __future__ import annotations
 
 import gc
-import hashlib
-import json
 import sqlite3
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from state_store.database import item_blocks
 from state_store.database.event_rows import (
     COLUMNS,
     Event,
@@ -34,6 +31,7 @@ _BLOCK = 250  # rows that fit into the processor's cache
 _INSERT = "INSERT INTO items(position, stream, id, json, version) VALUES(?,?,?,?,?)"
 MADE_FROM_ITEMS = "items:"  # and a stream: the snapshot of a view that was made from its items
 _MERGES = None  # replaces the type of a merging event in rows read for a replay
+_LAST = 2**63 - 1  # the last position
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +40,14 @@ class Fold:
 
     An event of type `merges` sets the fields of its payload in an existing item. An event of type
     `creates` makes its payload the item if there is none. A replay handles these two types without
-    a call.
+    a call. An event of type `imports` has the items of a block, as if an event of type `creates`
+    had made each.
     """
 
     apply: Callable[[Item | None, Mapping[str, Any]], Item | None]
     merges: str | None = None
     creates: str | None = None
+    imports: str | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +63,8 @@ def create(
     connection: sqlite3.Connection, stream: str, position: int, version: int, key: str, text: str
 ) -> bool:
     """Make the payload of a creating event the item with this id; False if there is one."""
+    if item_blocks.holding(connection, stream, key):
+        return False
     made = connection.execute(
         f"{_INSERT} ON CONFLICT(stream, id) DO NOTHING", (position, stream, key, text, version)
     )
@@ -87,31 +89,59 @@ def create_all(
 def keep(connection: sqlite3.Connection, fold: Fold, event: Event, key: str) -> None:
     """Apply `event` to its item, whose id is `key`."""
     stream, version = event["stream"], event["version"]
-    before = one(connection, stream, key)
+    before, position = _with_row(connection, stream, key), event["id"]
+    if before is None and (found := item_blocks.created(connection, stream, key)):
+        position, before = found
     after = fold.apply(before, event)
     if after is None or after is before:
         return
     connection.execute(
         f"{_INSERT} ON CONFLICT(stream, id) "
         "DO UPDATE SET json = excluded.json, version = excluded.version",
-        (event["id"], stream, key, encode(after), version),
+        (position, stream, key, encode(after), version),
     )
 
 
 def one(connection: sqlite3.Connection, stream: str, key: str) -> Item | None:
     """The item with this id, or None."""
+    if (item := _with_row(connection, stream, key)) is not None:
+        return item
+    found = item_blocks.created(connection, stream, key)
+    return found[1] if found else None
+
+
+def _with_row(connection: sqlite3.Connection, stream: str, key: str) -> Item | None:
     row = connection.execute(
         "SELECT json FROM items WHERE stream = ? AND id = ?", (stream, key)
     ).fetchone()
     return decode(row[0]) if row else None
 
 
-def every(connection: sqlite3.Connection, stream: str) -> Iterator[tuple[str, Kept]]:
-    """All items with their ids, in order of creation. Raises ValueError for a damaged item."""
+def every(
+    connection: sqlite3.Connection, stream: str, version: int = 0
+) -> Iterator[tuple[str, Kept]]:
+    """The items with their ids, in order of creation, without those whose last change was not after
+    `version`. Raises ValueError for a damaged item."""
+    after = -1
+    for block in item_blocks.every(connection, stream, version):
+        yield from _rows(connection, stream, version, (after, block.first))
+        after = block.last
+        places = (block.first - 1, block.last + 1)
+        changed = {kept.position: kept for _, kept in _rows(connection, stream, version, places)}
+        items = item_blocks.items_in(connection, block)
+        for position, item in enumerate(items, start=block.first):
+            yield item["id"], changed.get(position) or Kept(position, block.version, item)
+    yield from _rows(connection, stream, version, (after, _LAST))
+
+
+def _rows(
+    connection: sqlite3.Connection, stream: str, version: int, between: tuple[int, int]
+) -> Iterator[tuple[str, Kept]]:
+    """The items that have rows, at the positions between two."""
     cursor = connection.execute(  # in the order of the table: an index would have to be sorted
-        "SELECT id, position, version, json FROM items NOT INDEXED WHERE stream = ? "
-        "ORDER BY position",
-        (stream,),
+        "SELECT id, position, version, json FROM items NOT INDEXED "
+        "WHERE stream = ? AND version > ? AND position > ? AND position < ? ORDER BY position",
+        (stream, version, *between),
     )
     while rows := cursor.fetchmany(_BLOCK):
         items = decode(f"[{','.join([row[3] for row in rows])}]")
@@ -126,25 +156,34 @@ def having(
     text has the field are decoded."""
     text = f"{encode(field)}:" + ("" if value is None else encode(value))
     rows = connection.execute(
-        "SELECT json FROM items NOT INDEXED WHERE stream = ? AND instr(json, ?) ORDER BY position",
+        "SELECT position, json FROM items NOT INDEXED WHERE stream = ? AND instr(json, ?)",
         (stream, text),
     )
-    items = [decode(found) for (found,) in rows]
+    found = {position: decode(item) for position, item in rows}
+    for block in item_blocks.having(connection, stream, field):
+        found |= _unchanged(connection, stream, block)
+    items = (found[position] for position in sorted(found))
     return [item for item in items if field in item and value in (None, item[field])]
+
+
+def _unchanged(
+    connection: sqlite3.Connection, stream: str, block: item_blocks.Block
+) -> dict[int, Item]:
+    """The items of a block that have no row, by position."""
+    rows = connection.execute(
+        "SELECT position FROM items NOT INDEXED WHERE stream = ? AND position BETWEEN ? AND ?",
+        (stream, block.first, block.last),
+    )
+    changed = {position for (position,) in rows}
+    items = enumerate(item_blocks.items_in(connection, block), start=block.first)
+    return {position: item for position, item in items if position not in changed}
 
 
 def changed_since(
     connection: sqlite3.Connection, stream: str, version: int
 ) -> Iterator[tuple[int, Item]]:
     """The items of events after a version, each with its position in the order of creation."""
-    cursor = connection.execute(
-        "SELECT position, json FROM items NOT INDEXED WHERE stream = ? AND version > ? "
-        "ORDER BY position",
-        (stream, version),
-    )
-    while rows := cursor.fetchmany(_BLOCK):
-        items = decode(f"[{','.join([row[1] for row in rows])}]")
-        yield from zip((row[0] for row in rows), items, strict=True)
+    return ((kept.position, kept.item) for _, kept in every(connection, stream, version))
 
 
 def replayed(
@@ -201,7 +240,11 @@ def _replay_block(
 
 
 def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
-    """Apply one event to its item in `found`."""
+    """Apply one event to its item in `found`, or to its items."""
+    if row[4] is not None and row[4] == fold.imports:
+        for position, item in item_blocks.expanded(payload, row[0]):
+            replay(found, fold, (position, *row[1:4], fold.creates, None, row[6]), item)
+        return
     key = id_of(payload) if isinstance(payload, dict) else None
     if key is None:
         return
@@ -219,6 +262,7 @@ def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str,
     """Replace the item table by `items`. Writes only changed items. A view that was made from the
     damaged ones goes too."""
     connection.execute("DELETE FROM snapshots WHERE stream = ?", (f"{MADE_FROM_ITEMS}{stream}",))
+    item_blocks.remove_all(connection, stream)
     same: set[str] = set()
     stale: list[tuple[int]] = []
     rows = connection.execute(  # as bytes, because a row with a flipped bit must be replaced too
@@ -302,40 +346,3 @@ def collector_paused() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
-
-
-def snapshot_text(projection: Any) -> tuple[str, str]:
-    """A projection as JSON, and its checksum. Raises ValueError or TypeError if it is not JSON."""
-    text = json.dumps(projection, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return text, _checksum(text)
-
-
-def put_snapshot(
-    connection: sqlite3.Connection, ts: float, stream: str, version: int, text: str, checksum: str
-) -> None:
-    """Store a projection of `snapshot_text`, and delete older snapshots of its stream."""
-    connection.execute("DELETE FROM snapshots WHERE stream = ?", (stream,))
-    connection.execute(
-        "INSERT INTO snapshots(ts, stream, event_version, projection, checksum) VALUES(?,?,?,?,?)",
-        (ts, stream, version, text, checksum),
-    )
-
-
-def read_snapshot(connection: sqlite3.Connection, stream: str) -> tuple[int, Any, str] | None:
-    """(version, projection, checksum); None if missing, or damaged (with a warning)."""
-    query = (
-        "SELECT event_version, projection, checksum FROM snapshots WHERE stream = ? "
-        "ORDER BY id DESC LIMIT 1"
-    )
-    for version, text, checksum in fetch(connection, query, (stream,)):
-        try:
-            if _checksum(text) == checksum:
-                return version, decode(text), checksum
-        except (ValueError, RecursionError):
-            pass
-        sys.stderr.write(f"WARNING: the snapshot of stream {stream} is damaged and is not used\n")
-    return None
-
-
-def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

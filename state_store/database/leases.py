@@ -6,7 +6,7 @@ effect is accepted only with the current token.
 
 from __future__ import annotations
 
-from state_store.database.clock import Instant
+from state_store.documents.clock import Instant
 from state_store.documents.errors import StoppedByPolicyError
 from state_store.values.lazy_dataclass import dataclass
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from state_store.database import events as names
+from state_store.database.item_blocks import items_of
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import ARCHIVED
 
@@ -63,12 +65,20 @@ def apply_tracker(item: View | None, event: Row) -> View | None:
 def project_items(events: Iterable[Row], items: View | None = None) -> dict[str, View]:
     """All items by id in order of creation, starting with `items`."""
     found: dict[str, View] = dict(items or {})
-    for event in events:
+    for event in chain.from_iterable(map(_single, events)):
         payload = event["payload"]
         name = id_of(payload) if isinstance(payload, dict) else None
         if name is not None and (after := apply_tracker(found.get(name), event)) is not None:
             found[name] = after
     return found
+
+
+def _single(event: Row) -> Iterable[Row]:
+    """The event itself, or one for each item that it imported."""
+    if event["type"] != names.ITEMS_IMPORTED:
+        return (event,)
+    items = items_of(event["payload"])
+    return ({**event, "type": names.ITEM_CREATED, "payload": item} for item in items)
 
 
 def project_tracker(events: Iterable[Row]) -> View:

@@ -17,7 +17,7 @@ from state_store.documents.errors import CannotRunError
 from state_store.documents.locks import LockQueue
 
 APPLICATION_ID = 0x54494447  # "TIDG"
-VERSION = 3
+VERSION = 4  # since which there are item blocks
 SPEND_SINCE, PUBLICATIONS_SINCE = 2, 3  # the versions that added these tables
 _HEADER_BYTES = 100
 _ADDED = (
@@ -39,6 +39,9 @@ _ADDED = (
         branch TEXT NOT NULL, target TEXT, state TEXT NOT NULL, items TEXT NOT NULL,
         open INTEGER NOT NULL, changed REAL NOT NULL, UNIQUE(tip, repo))""",
     "CREATE INDEX IF NOT EXISTS publications_open ON publications(open) WHERE open > 0",
+    """CREATE TABLE IF NOT EXISTS item_blocks(
+        position INTEGER PRIMARY KEY, stream TEXT NOT NULL, first INTEGER NOT NULL,
+        version INTEGER NOT NULL, ids TEXT NOT NULL, fields TEXT NOT NULL)""",
     f"PRAGMA user_version = {VERSION}",
 )
 _STATEMENTS = (
@@ -64,6 +67,10 @@ _STATEMENTS = (
 )
 INSERT_EVENT = (
     "INSERT INTO events(ts, actor, stream, type, payload, version, hash) VALUES(?,?,?,?,?,?,?)"
+)
+INSERT_EVENT_AT = (
+    "INSERT INTO events(id, ts, actor, stream, type, payload, version, hash) "
+    "VALUES(?,?,?,?,?,?,?,?)"
 )
 
 

@@ -14,13 +14,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from state_store.database import kept_items
-from state_store.database.clock import Clock, SystemClock
+from state_store.database import snapshot_rows
 from state_store.database.connections import Database
 from state_store.database.errors import DamagedStoreError, StoreBusyError, translated
 from state_store.database.event_rows import COLUMNS, Event, decode_rows, to_event, warn
-from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, TRACKER
-from state_store.database.group_commit import GroupCommit
+from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, ITEMS_IMPORTED, TRACKER
 from state_store.database.integrity import Head, Problem, compare, examine, head, heads
 from state_store.database.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
 from state_store.database.leases import Lease, LeaseLostError, LeaseRow
@@ -29,6 +27,8 @@ from state_store.database.publications import Publication, PublicationBook
 from state_store.database.schema import PUBLICATIONS_SINCE, SPEND_SINCE
 from state_store.database.spend import SpendBook
 from state_store.database.transaction import ConcurrencyConflict, Transaction, drafted, lease_row
+from state_store.documents.clock import Clock, SystemClock
+from state_store.documents.group_commit import GroupCommit
 from state_store.documents.locks import QUEUE_PATIENCE_S
 
 __all__ = [
@@ -45,7 +45,7 @@ T = TypeVar("T")
 Note = Callable[[], Path | None]
 Change = Callable[[Transaction], None]
 _FOLDS: Mapping[str, Fold] = {
-    TRACKER: Fold(apply_tracker, merges=ITEM_UPDATED, creates=ITEM_CREATED)
+    TRACKER: Fold(apply_tracker, ITEM_UPDATED, ITEM_CREATED, ITEMS_IMPORTED)
 }
 
 
@@ -270,7 +270,7 @@ class EventStore:
 
     def save_snapshots(self, event_version: int, projections: Mapping[str, Any]) -> None:
         """Replace the projections of streams, all or none. Joins an open transaction."""
-        saved = {stream: kept_items.snapshot_text(one) for stream, one in projections.items()}
+        saved = {stream: snapshot_rows.snapshot_text(one) for stream, one in projections.items()}
         with nullcontext(self._open) if self._database.is_writing else self._session as transaction:
             assert transaction
             for stream, texts in saved.items():
@@ -279,7 +279,7 @@ class EventStore:
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
         """(version, projection, checksum); None if missing, or damaged (with a warning)."""
         with translated(self.path):
-            return kept_items.read_snapshot(self._database.reader(), stream)
+            return snapshot_rows.read_snapshot(self._database.reader(), stream)
 
     def _start_in_child(self) -> None:
         self._database.start_in_child()

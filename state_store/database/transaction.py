@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from state_store.database.clock import Instant
+from state_store.database import item_blocks
 from state_store.database.event_rows import START, decode, encode, row_hash, to_event
-from state_store.database.kept_items import Fold, create, create_all, keep, one, put_snapshot
+from state_store.database.kept_items import Fold, create, create_all, keep, one
 from state_store.database.leases import Lease, LeaseRow, required
 from state_store.database.publications import PublicationBook
-from state_store.database.schema import INSERT_EVENT
+from state_store.database.schema import INSERT_EVENT, INSERT_EVENT_AT
+from state_store.database.snapshot_rows import put_snapshot
 from state_store.database.spend import SpendBook
+from state_store.documents.clock import Instant
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import sync_folder
 from state_store.documents.item_id import id_of
@@ -77,6 +79,7 @@ class Transaction:
         self.now = now
         self.heads: dict[str, Head] = {}
         self.folders: tuple[Path, ...] = ()
+        self._ids: dict[str, set[str]] = {}  # of streams with imported items
         self._guesses = guesses
         self._connection = connection
         self._folds = folds
@@ -121,16 +124,40 @@ class Transaction:
             create_all(self._connection, stream, first + 1, head[0] + 1, keys)
             return self.heads[stream][0]
         for (kind, payload, key), row in zip(drafts, rows, strict=True):
-            written = self._connection.execute(INSERT_EVENT, row)
-            position, version = written.lastrowid or 0, row[-2]
-            if fold is None or key is None:
+            if fold and kind == fold.imports and item_blocks.ids_of(found := decode(payload)):
+                self._import(fold, row, found)
                 continue
-            if kind != fold.creates or not create(
-                self._connection, stream, position, version, key, payload
-            ):
-                event = to_event((position, *row), decode(payload))
-                keep(self._connection, fold, event, key)
+            written = self._connection.execute(INSERT_EVENT, row)
+            if fold is not None and key is not None:
+                self._ids.pop(stream, None)
+                self._apply(fold, (written.lastrowid or 0, *row), key)
         return self.heads[stream][0]
+
+    def _apply(self, fold: Fold, row: tuple[Any, ...], key: str) -> None:
+        """Change the item of an event; `row` has the event's id first."""
+        position, _, _, stream, kind, payload, version, *_ = row
+        if kind != fold.creates or not create(
+            self._connection, stream, position, version, key, payload
+        ):
+            keep(self._connection, fold, to_event(row, decode(payload)), key)
+
+    def _import(self, fold: Fold, row: tuple[Any, ...], payload: Any) -> None:
+        """Write an event that creates many items, whose id leaves a position for each of them. They
+        become a block, unless some of them are there already."""
+        ts, actor, stream, _, _, version, _ = row
+        ids = item_blocks.ids_of(payload) or []
+        last = self._connection.execute("SELECT MAX(id) FROM events").fetchone()[0] or 0
+        last += len(ids)
+        self._connection.execute(INSERT_EVENT_AT, (last, *row))
+        if stream not in self._ids:
+            self._ids[stream] = item_blocks.all_ids(self._connection, stream)
+        if self._ids[stream].isdisjoint(ids):
+            item_blocks.add(self._connection, stream, last, version, payload)
+        else:
+            for position, item in item_blocks.expanded(payload, last):
+                made = (position, ts, actor, stream, fold.creates, encode(item), version)
+                self._apply(fold, made, item["id"])
+        self._ids[stream].update(ids)
 
     def _rows(
         self, stream: str, drafts: Sequence[Draft], actor: str, head: Head
@@ -150,7 +177,10 @@ class Transaction:
         keys = {key for kind, _, key in drafts if kind == fold.creates}
         if len(keys) < len(drafts) or None in keys:
             return False
-        query = "SELECT 1 FROM items WHERE stream = ? LIMIT 1"
+        query = (
+            "SELECT 1 FROM items WHERE stream = ?1 "
+            "UNION ALL SELECT 1 FROM item_blocks WHERE stream = ?1 LIMIT 1"
+        )
         return self._connection.execute(query, (stream,)).fetchone() is None
 
     def version(self, stream: str) -> int:

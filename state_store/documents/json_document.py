@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,21 @@ def read_json(
     `what` names the file in error messages. `absent` is the advice if the file is missing.
     `decoder` is a decoder from `strict_json`, or None.
     """
-    try:
+    with _named(path, what, absent):
         return parse_json(read_bytes(path, MAX_BYTES), decoder)
+
+
+def read_json_text(path: Path, what: str, absent: str) -> tuple[str, str]:
+    """The SHA-256 and the text of a file that `read_json` would read. It is not parsed."""
+    with _named(path, what, absent):
+        return _decoded(read_bytes(path, MAX_BYTES))
+
+
+@contextmanager
+def _named(path: Path, what: str, absent: str) -> Iterator[None]:
+    """Every fault inside becomes an InputError with the name of the file."""
+    try:
+        yield
     except BadFileError as fault:
         remedy = absent if isinstance(fault, MissingFileError) else "correct it"
         raise InputError(f"the {what} {path} {fault.why}; {remedy}") from fault
@@ -65,14 +79,21 @@ def read_json(
 
 def parse_json(data: bytes, decoder: json.JSONDecoder | None = None) -> JsonDocument:
     """Parse UTF-8 JSON, with or without a byte order mark. Raises InputError naming the fault."""
-    digest = hashlib.sha256(data).hexdigest()
+    digest, text = _decoded(data)
+    del data  # saves memory for a long file
     try:
-        text = data.decode()
-        del data  # saves memory for a long file
         value = strict_json.parse(text.removeprefix(_BYTE_ORDER_MARK), decoder)
-    except ValueError as fault:  # bad UTF-8, bad JSON, a number of too many digits
+    except ValueError as fault:  # bad JSON, a number of too many digits
         raise InputError(str(fault)) from fault
     return JsonDocument(value, text, digest)
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    """The SHA-256 and the text of the bytes. Raises InputError if they are not UTF-8."""
+    try:
+        return hashlib.sha256(data).hexdigest(), data.decode()
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
 
 
 def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:

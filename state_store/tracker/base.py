@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from state_store.database import events as names
+from state_store.database.item_blocks import items_of
 from state_store.database.store import EventStore
 from state_store.documents.files import Identity, identity_of, is_at_rest
 from state_store.tracker.merge import Items
@@ -20,6 +22,7 @@ from state_store.values.lazy_dataclass import dataclass
 _BASE = "tracker_base:"
 _CHANGES = "tracker_base_changes:"  # items that replace those of the base, which is long
 _MOST_CHANGES = 2_000
+_IMPORTED = "imported"  # in a base: the version of the last event that has its items
 _SEEN = "tracker_seen:"
 _digests: dict[str, tuple[Identity, str]] = {}  # by real path
 
@@ -35,7 +38,20 @@ class Seen:
 def load_base(store: EventStore, path: Path) -> dict[str, Any] | None:
     """The agreed items by id; None before the first sync of this file."""
     found = store.read_snapshot(_BASE + _key(store, path))
-    return {**found[1]["items"], **_changes(store, path)} if found else None
+    if not found:
+        return None
+    items = _imported(store, last) if (last := found[1].get(_IMPORTED)) else found[1]["items"]
+    return {**items, **_changes(store, path)}
+
+
+def _imported(store: EventStore, last: int) -> dict[str, Any]:
+    """The items as the first events of the tracker's stream imported them."""
+    found: dict[str, Any] = {}
+    for event in store.scan(names.TRACKER):
+        if event["version"] > last:
+            break
+        found |= {item["id"]: item for item in items_of(event["payload"])}
+    return found
 
 
 def _changes(store: EventStore, path: Path) -> dict[str, Any]:
@@ -49,6 +65,13 @@ def save_base(
     """Store the agreed items, unless they equal `old`."""
     if items != old:
         store.save_snapshots(version, _whole(store, path, items))
+
+
+def save_imported(store: EventStore, path: Path, seen: Seen) -> None:
+    """Store the first state: all items were imported from the file by the events until now."""
+    key = _key(store, path)
+    saved = {_BASE + key: {_IMPORTED: seen.version}, _CHANGES + key: {"items": {}}}
+    store.save_snapshots(seen.version, {**saved, _SEEN + key: {"digest": seen.digest}})
 
 
 def save_changes(store: EventStore, path: Path, items: Items, seen: Seen) -> None:

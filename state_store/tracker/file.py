@@ -24,7 +24,7 @@ from state_store.tracker.merge import Change, Item
 from state_store.values.lazy_dataclass import dataclass
 
 Splice = tuple[int, int, str]  # start, end and the text in its place
-_IN_ERRORS = ("tracker", "write it as README.md shows, or name yours with --tracker")
+ERRORS = ("tracker", "write it as README.md shows, or name yours with --tracker")
 
 
 class TrackerShapeError(InputError, TypeError):
@@ -53,16 +53,16 @@ def read_tracker_file(path: Path) -> TrackerFile:
 
     Raises InputError, and TrackerShapeError (a TypeError too) if there is no list of items.
     """
-    read = read_json(path, *_IN_ERRORS)
-    listed = _listed(path, read.value)
-    entries = tuple(item for item in listed if isinstance(item, dict))
+    read = read_json(path, *ERRORS)
+    there = listed(path, read.value)
+    entries = tuple(item for item in there if isinstance(item, dict))
     items, twice, nameless = _by_id(entries)
     titles = (str(i.get("slug") or i.get("title") or "without a name")[:60] for i in nameless)
     problems = (
         *(f"two items of {path} have the id {name!r}; give each its own" for name in sorted(twice)),
         *(f"the item {title!r} of {path} has no id; give it one" for title in titles),
     )
-    non_objects = tuple(non_object_entries(path, listed)) if len(entries) < len(listed) else ()
+    non_objects = tuple(non_object_entries(path, there)) if len(entries) < len(there) else ()
     return TrackerFile(read.text, read.digest, entries, items, twice, problems, non_objects)
 
 
@@ -71,8 +71,8 @@ def read_listed(path: Path, decoder: json.JSONDecoder | None = None) -> tuple[st
 
     Raises like `read_tracker_file`.
     """
-    read = read_json(path, *_IN_ERRORS, decoder)
-    return read.digest, _listed(path, read.value)
+    read = read_json(path, *ERRORS, decoder)
+    return read.digest, listed(path, read.value)
 
 
 def ids_twice(entries: Sequence[Item]) -> frozenset[str]:
@@ -150,7 +150,8 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _listed(path: Path, document: Any) -> list[Any]:
+def listed(path: Path, document: Any) -> list[Any]:
+    """The items of a parsed tracker. Raises InputError, and TrackerShapeError."""
     if isinstance(document, dict):
         if document.get("version", 1) != 1:
             raise InputError(

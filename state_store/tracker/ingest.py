@@ -30,6 +30,7 @@ from state_store.tracker.file import (
     real_path,
     with_changes,
 )
+from state_store.tracker.first_sync import first_sync
 from state_store.tracker.merge import Item, Items, Merge, MergeConflict, agreed, merge
 from state_store.tracker.quick_sync import quick_sync
 from state_store.values.lazy_dataclass import dataclass
@@ -130,6 +131,8 @@ def sync_tracker(
             written = quick_sync(store, where, seen)
             if written is not None:
                 return SyncReport(exported=written)
+        elif not prefer and (taken := first_sync(store, where, actor)) is not None:
+            return SyncReport(ingested=taken)
         while True:
             file = read_tracker_file(where)
             report = _sync_once(store, where, file, actor, prefer or {})

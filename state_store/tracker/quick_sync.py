@@ -109,6 +109,8 @@ def _changed_items(store: EventStore, seen: Seen) -> tuple[Iterable[str], int] |
     events = [one for one in store.read(names.TRACKER, seen.version) if one["version"] <= version]
     if len(events) != version - seen.version:
         return None  # a damaged event
+    if any(event["type"] == names.ITEMS_IMPORTED for event in events):
+        return None  # of another tracker
     payloads = (event["payload"] for event in events)
     ids = (id_of(payload) for payload in payloads if isinstance(payload, dict))
     return dict.fromkeys(name for name in ids if name is not None), version

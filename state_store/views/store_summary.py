@@ -34,6 +34,10 @@ class StoreSummary:
 
     def items(self) -> list[dict[str, Any]]:
         """The tracker's items as the store keeps them."""
+        if self._rows("SELECT 1 FROM item_blocks LIMIT 1"):
+            from state_store.database.kept_items import every  # noqa: PLC0415 - by need
+
+            return [kept.item for _, kept in every(self._connection, "tracker")]
         asked = "SELECT json FROM items WHERE stream = 'tracker' ORDER BY position"
         return [json.loads(row[0]) for row in self._rows(asked)]
 

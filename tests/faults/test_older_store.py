@@ -15,6 +15,7 @@ def older(path: Path) -> None:
         store.append("tracker", "item_created", {"id": "1"})
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE spend")
+        connection.execute("DROP TABLE item_blocks")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
 

@@ -19,10 +19,10 @@ import pytest
 
 from state_store import coordination
 from state_store.coordination import LeaseLostError
-from state_store.database.group_commit import GroupCommit
 from state_store.database.kept_items import Fold
 from state_store.database.store import ConcurrencyConflict, EventStore
 from state_store.documents.errors import CannotRunError
+from state_store.documents.group_commit import GroupCommit
 from tests.support.interpreter import PYTHON
 from tests.support.manual_clock import ManualClock
 

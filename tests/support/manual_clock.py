@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state_store.database.clock import Instant
+from state_store.documents.clock import Instant
 
 
 class ManualClock:

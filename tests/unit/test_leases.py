@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from state_store.coordination import fold_claims
-from state_store.database.clock import Instant, SystemClock
 from state_store.database.leases import Lease, LeaseLostError, LeaseRow, grant, required
+from state_store.documents.clock import Instant, SystemClock
 
 NOW = Instant("boot", 100.0, 5000.0)
 ROW = grant("item", 3, "me", 10.0, NOW)
