@@ -38,7 +38,7 @@ def first_sync(store: EventStore, path: Path, actor: str) -> int | None:
 
 
 def _drafts(file: TrackerText) -> Iterator[tuple[str, dict[str, Any]]]:
-    """An event for each block of the scan, with a copy of the text from its first item to its last."""
+    """An event for each block of the scan, with a copy of the block's text."""
     for number, start in enumerate(range(0, len(file.ids), BLOCK)):
         ids = [str(name) for name in file.ids[start : start + BLOCK]]
         end = file.ends[start + len(ids) - 1]
