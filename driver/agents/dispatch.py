@@ -51,6 +51,7 @@ from driver.limits.usage_sums import sum_usage
 from driver.run_state import steps
 from driver.run_state.context import ItemRun
 from driver.run_state.slots import slot
+from driver.walls.wall import Role
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 from state_store.documents.journal import safe_slug
@@ -215,29 +216,16 @@ def _of_its_own_model(request: AgentRequest, fault: ProviderFault | None) -> boo
 
 
 def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispatch) -> WorkerResult:
-    """The answer of one dispatch."""
-    spec, driver = item.spec, request.backend.driver
-    scratch = _emptied_scratch(item, request)
-    is_review = request.phase == REVIEW
-    wanted, base = "" if is_review else driver.project_settings, item.context
-    told = instructions(base.paths, base.text, item.work_dir, spec.owns_files)
-    worker_request = WorkerRequest(
-        prompt=request.prompt,
-        owned_files=spec.owns_files,
-        workdir=str(files.path / item.work_dir),
-        model=request.model,
-        role=request.role,
-        label=f"{'review' if is_review else 'dispatch'}:{item.slug}",
-        phase=REVIEW if is_review else spec.phase,
-        effort=request.effort,
-        timeout_s=request.timeout_s,
-        result_schema=dict(request.schema) if request.schema else None,
-        scratch=scratch,
-        environment=_environment(item, request, files),
-        between_tries=partial(_booked, item, request, one),
-        instructions=told if wanted == INSTRUCTIONS else "",
-        commands=tuple(command_text(c) for c in (spec.test_command, spec.self_check) if c),
-        whole_project=wanted == ALL_SETTINGS,
+    """The answer of one dispatch. Files of earlier ones are removed first."""
+    driver, scratch = request.backend.driver, item.scratch / request.folder
+    if request.nonce:
+        remove_tree(scratch)
+    if request.artifact:
+        with suppress(OSError):
+            request.artifact.unlink()
+    scratch.mkdir(parents=True, exist_ok=True)
+    worker_request = _worker_request(
+        item, request, files, scratch, partial(_booked, item, request, one)
     )
     try:
         with slot() as own:
@@ -253,16 +241,38 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispat
         )
 
 
-def _emptied_scratch(item: ItemRun, request: AgentRequest) -> Path:
-    """The folder of a dispatch, without the answers of earlier ones."""
-    scratch = item.scratch / request.folder
-    if request.nonce:
-        remove_tree(scratch)
-    if request.artifact:
-        with suppress(OSError):
-            request.artifact.unlink()
-    scratch.mkdir(parents=True, exist_ok=True)
-    return scratch
+def _worker_request(
+    item: ItemRun,
+    request: AgentRequest,
+    files: TestCheckout,
+    scratch: Path,
+    between_tries: Callable[[Usage], str],
+) -> WorkerRequest:
+    """The request to a backend, with the walls for its program."""
+    spec, driver, is_review = item.spec, request.backend.driver, request.phase == REVIEW
+    wanted, base = "" if is_review else driver.project_settings, item.context
+    told = instructions(base.paths, base.text, item.work_dir, spec.owns_files)
+    places = replace(item.wave.places(files.path), written=(scratch, *_build_folder(item)))
+    return WorkerRequest(
+        prompt=request.prompt,
+        owned_files=spec.owns_files,
+        workdir=str(files.path / item.work_dir),
+        model=request.model,
+        role=request.role,
+        label=f"{'review' if is_review else 'dispatch'}:{item.slug}",
+        phase=REVIEW if is_review else spec.phase,
+        effort=request.effort,
+        timeout_s=request.timeout_s,
+        result_schema=dict(request.schema) if request.schema else None,
+        scratch=scratch,
+        environment=_environment(item, request, files),
+        between_tries=between_tries,
+        instructions=told if wanted == INSTRUCTIONS else "",
+        commands=tuple(command_text(c) for c in (spec.test_command, spec.self_check) if c),
+        whole_project=wanted == ALL_SETTINGS,
+        is_enclosed=item.wave.walls.closed,
+        enclosure=item.wave.walls.around(Role.AGENT, places),
+    )
 
 
 def _sound(item: ItemRun, request: AgentRequest, result: WorkerResult) -> Usage:
@@ -293,8 +303,8 @@ def _environment(item: ItemRun, request: AgentRequest, files: TestCheckout) -> d
         "TIDEGATE_NONCE": request.nonce,
     }
     builds = dict[str, str]()
-    if (repository := item.repository) is not None:  # not in the clone, where they would be work
-        settings, place = item.wave.settings, repository.folder / "builds" / safe_slug(item.slug)
+    for place in _build_folder(item):
+        settings = item.wave.settings
         own = child_environment(settings.environ, settings.backend.env)
         builds = private_builds(own, files.path, item.work_dir, place)
     return {
@@ -302,6 +312,15 @@ def _environment(item: ItemRun, request: AgentRequest, files: TestCheckout) -> d
         **files.environment,
         **{name: value for name, value in values.items() if value},
     }
+
+
+def _build_folder(item: ItemRun) -> tuple[Path, ...]:
+    """The folder of the item's builds: not in the clone, where they would be work."""
+    if item.repository is None:
+        return ()
+    folder = item.repository.folder / "builds" / safe_slug(item.slug)
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder,)
 
 
 def run_test_command(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from driver.backend_api.enclosure import Enclosure
 from driver.backend_api.provider_fault import ProviderFault, ProviderLoad
 from driver.terminal.check_result import CheckResult, failed_as, passed
 from state_store.values.lazy_dataclass import dataclass, field
@@ -156,6 +157,7 @@ class WorkerRequest:
     agent may run without asking, at least the item's test. `is_enclosed` is true if the walls keep
     the agent from everything outside of its workspace, so that it may do what it likes inside.
     `whole_project` lets the program load the project's hooks, servers of tools and settings too.
+    `enclosure` has the walls for the program.
     """
 
     prompt: str
@@ -174,6 +176,7 @@ class WorkerRequest:
     instructions: str = ""
     commands: tuple[str, ...] = ()
     is_enclosed: bool = False
+    enclosure: Enclosure | None = None
     whole_project: bool = False
 
     @property
@@ -226,6 +229,7 @@ class CommandResult:
     `survivors` are the processes, as `COMMAND (PID)`, that outlived a command and were then killed.
     `over_limit` names the limit that ended it, of memory, disk and the like, and `limit_hint` one
     that its output tells of.
+    `sandbox` is the level of the walls that it ran in.
     """
 
     exit_code: int
@@ -239,6 +243,7 @@ class CommandResult:
     survivors: tuple[str, ...] = ()
     over_limit: str = ""
     limit_hint: str = ""
+    sandbox: str = "none"
 
     @property
     def ok(self) -> bool:
@@ -249,11 +254,13 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class CommandLimits:
-    """Limits of one test or set-up command. `environment` is the child's whole environment."""
+    """Limits of one test or set-up command. `environment` is the child's whole environment. A
+    backend that leaves the `enclosure` out runs the command outside of all walls."""
 
     timeout_s: float | None = None
     environment: Mapping[str, str] | None = None
     output: Path | None = None
+    enclosure: Enclosure | None = None
 
 
 class AgentDriver(ABC):

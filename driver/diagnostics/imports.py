@@ -72,5 +72,5 @@ def _objections(
             continue
         own = folder / str(number)
         own.mkdir()
-        answer = ask(asked, top, paths, own, test_environment(settings), processes)
+        answer = ask(asked, top, paths, own, test_environment(settings), processes.run)
         yield objection(answer, asked.question, paths, owned)

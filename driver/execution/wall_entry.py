@@ -239,6 +239,7 @@ def _drop_capabilities() -> None:
 
 
 def _seccomp(program: bytes) -> None:
+    """Install the filter of system calls, which this process cannot take away again."""
     code = ctypes.create_string_buffer(program, len(program))
     form = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     _checked(_LIBC.prctl(_SET_SECCOMP, _SECCOMP_FILTER, form, 0, 0), "seccomp")

@@ -206,6 +206,13 @@ def records(out: bytes) -> list[str]:
     return [text(record) for record in out.split(b"\0")[:-1]]
 
 
+def c_unquoted(line: bytes) -> bytes:
+    """The path of a line that may be in git's C quoting."""
+    if not line.startswith(b'"'):
+        return line
+    return line[1:-1].decode("latin-1").encode("latin-1").decode("unicode_escape").encode("latin-1")
+
+
 def c_quoted(path: str) -> bytes:
     """A path in git's C quoting, for line formats."""
     quoted = bytearray()

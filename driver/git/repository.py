@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from driver.execution.processes import Captured
@@ -19,6 +20,7 @@ from driver.git.command import (
     LOCAL_TIMEOUT_S,
     GitError,
     c_quoted,
+    c_unquoted,
     raw,
     records,
     run_git,
@@ -279,6 +281,21 @@ def borrow_objects(git_dir: Path, repo: Repository, *more: Path) -> None:
     (git_dir / "objects" / "info" / "alternates").write_bytes(b"".join(lines))
     if repo.shallow:
         shutil.copyfile(repo.common_dir / "shallow", git_dir / "shallow")
+
+
+def read_from(*objects: Path) -> tuple[Path, ...]:
+    """These folders of objects, and those that they borrow from."""
+    found, waiting = dict[Path, None](), list(objects)
+    while waiting:
+        folder = waiting.pop()
+        if folder in found:
+            continue
+        found[folder] = None
+        with suppress(OSError):
+            lines = (folder / "info" / "alternates").read_bytes().splitlines()
+            named = (text(c_unquoted(line)) for line in lines if line and line[:1] != b"#")
+            waiting += [folder / one for one in named]
+    return tuple(found)
 
 
 def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:

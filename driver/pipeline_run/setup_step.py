@@ -19,6 +19,7 @@ from driver.pipeline.definition import Phase
 from driver.pipeline_run.step_log import Started
 from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
+from driver.walls.wall import Role
 from driver.workspace.setup import run_setup, shortened
 
 
@@ -30,8 +31,9 @@ def set_up(item: ItemRun, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]
     for command in phase.commands:
         begun = time.monotonic()
         place = item.workspace
-        run = functools.partial(run_setup, wave.settings, wave.processes, wave.key)
-        said = run(command, place.workdir, place.environment)
+        inside = wave.walls.around(Role.SETUP, wave.places(place.top))
+        run = functools.partial(inside.run, wave.processes)
+        said = run_setup(wave.settings, run, wave.key, command, place.workdir, place.environment)
         took = round((time.monotonic() - begun) * 1000)
         text = command_text(command)
         done.append(CommandReceipt(text, None if said else 0, took))

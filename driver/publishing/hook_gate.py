@@ -30,6 +30,7 @@ from driver.publishing.publish import branch_to_be
 from driver.run_state.context import Wave
 from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.verification.test_run import test_environment
+from driver.walls.wall import Role
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.test_checkouts import TreeCheckout
 from state_store.documents.errors import CannotRunError
@@ -244,7 +245,10 @@ class AskedHooks:
                 stdin=stdin,
                 output=wave.scratch(owner) / name,
             )
-            done = wave.processes.run(command, name=f"{name} hook")
+            copies = (self._context.hooks.root,) if self._context.hooks.root else ()
+            places = replace(wave.places(checkout.path), read=copies)
+            inside = wave.walls.around(Role.HOOK, places)
+            done = inside.run(wave.processes, command, name=f"{name} hook")
         self._seen = self._context.hooks.seen()
         wave.gates.stop.check()  # the answer of an interrupted hook does not count
         return done

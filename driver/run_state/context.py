@@ -28,6 +28,8 @@ from driver.run_state.plan import Planned, Shipping, WaveOptions
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import run_mark
 from driver.run_state.test_turns import TestTurns
+from driver.walls.roles import Places
+from driver.walls.wave_walls import NO_WALLS, Walls
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.repository_context import (
     CLONE,
@@ -97,6 +99,7 @@ class Wave:
     key: str
     turns: TestTurns
     home: HomeSettings
+    walls: Walls = NO_WALLS
     resume: bool = False
     reviewer: AssignedBackend | None = None
     phase_backends: Mapping[str, AssignedBackend] = field(default_factory=dict)
@@ -118,6 +121,12 @@ class Wave:
         """The contexts that are repositories, and not plain folders, by their key."""
         found = self.contexts.items()
         return {key: one for key, one in found if isinstance(one, CloneContext)}
+
+    def places(self, top: Path) -> Places:
+        """The places of a command in a clone or checkout at `top`."""
+        contexts = self.repositories.values()
+        owner = next((one for one in contexts if top.is_relative_to(one.folder)), None)
+        return owner.places(top) if owner else Places(top)
 
     @property
     def mark(self) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from driver.domain.ownership import OwnedPath
 from driver.execution.command import Command, Finished
-from driver.execution.processes import Processes
 from driver.policy.installed_modules import may_name_dependencies
 from driver.python_imports import probe
 from driver.python_imports.question import ImportQuestion, question_of
@@ -107,10 +106,11 @@ def ask(
     paths: Collection[str],
     folder: Path,
     environment: Mapping[str, str],
-    processes: Processes,
+    run: Callable[[Command], Finished],
 ) -> Answer:
     """The interpreter's answer in the checkout `top`, whose files are `paths`. `folder` is an
-    existing folder for the question. Raises OSError, ValueError and KeyError."""
+    existing folder for the question, `run` runs a command there. Raises OSError, ValueError and
+    KeyError."""
     question = asked.question
     script = folder / f"{_PLUGIN}.py"
     source = resources.files(probe.__package__ or "") / "probe.py"
@@ -126,7 +126,7 @@ def ask(
     else:
         words = (*words, "-c", _CODE.format(path=str(script)))
     start = f"{asked.prefix}{shlex.join(words)}" if asked.prefix else words
-    done = processes.run(Command(start, top / asked.folder, environment, _TIMEOUT_S))
+    done = run(Command(start, top / asked.folder, environment, _TIMEOUT_S))
     answer = given.with_name(f"{given.name}.out")
     if not answer.is_file():
         return Answer(problem=_why_not(question, done))

@@ -9,6 +9,7 @@ import re
 import shutil
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from driver.domain.ownership import covers
@@ -20,6 +21,7 @@ from driver.test_command.build_scripts import in_folder
 from driver.test_command.invocations import innermost, programs
 from driver.verification.import_question import Answer, Asked, ask, asked_by, objection
 from driver.verification.test_run import test_environment
+from driver.walls.wall import Role
 from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import TidegateError
 
@@ -126,7 +128,9 @@ def _answer(item: ItemRun, context: CloneContext, asked: Asked) -> Answer:
             folder.mkdir(parents=True, exist_ok=True)
             own = {**test_environment(item.wave.settings), **checkout.environment}
             environment = {**own, **new_mark(item.wave.key)}
-            processes = item.wave.processes
-            return ask(asked, checkout.path, context.paths, folder, environment, processes)
+            wave, places = item.wave, replace(context.places(checkout.path), written=(folder,))
+            inside = wave.walls.around(Role.TEST, places)
+            run = partial(inside.run, wave.processes)
+            return ask(asked, checkout.path, context.paths, folder, environment, run)
     except (TidegateError, OSError, ValueError, KeyError):
         return Answer()

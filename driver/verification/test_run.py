@@ -28,6 +28,7 @@ from driver.runners.result import Counts
 from driver.test_command.invocations import Command
 from driver.verification.alone import settled
 from driver.verification.reports import Reports, counting
+from driver.walls.wall import Role
 from driver.workspace.repository_context import TestCheckout
 from driver.workspace.setup import WorkSetupError
 from state_store.values.lazy_dataclass import dataclass, field, replace
@@ -149,9 +150,11 @@ def run_test(
     # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden, folder = output.with_name(uuid.uuid4().hex), checkout.path / test.work_dir
 
+    places = replace(wave.places(checkout.path), written=(hidden,))
+
     def once(command: Command, variables: Mapping[str, str]) -> CommandResult:
-        marked = {**variables, **new_mark(wave.key)}
-        limits = CommandLimits(wave.settings.verify.timeout_s, marked, hidden)
+        marked, walls = {**variables, **new_mark(wave.key)}, wave.walls.around(Role.TEST, places)
+        limits = CommandLimits(wave.settings.verify.timeout_s, marked, hidden, walls)
         return run_test_command(wave.driver, counting(command), folder, limits)
 
     with (
@@ -161,8 +164,7 @@ def run_test(
     ):
         environment |= own
         result, found = counted_run(test.command, folder, {**environment, **home}, hidden, once)
-    if result.output_file is not None:
-        result = _with_output_at(output, hidden, result)
+    result = _with_output_at(output, hidden, result)
     run = run_of(test, tree, result, checkout.tampered(), wave.settings, found)
     # The path of the test checkout is useless to an agent in another folder.
     top, streams = str(checkout.path), (result.stdout, result.stderr)
@@ -222,7 +224,9 @@ def _without_notices(reports: Reports, result: CommandResult) -> CommandResult:
 
 
 def _with_output_at(output: Path, hidden: Path, result: CommandResult) -> CommandResult:
-    """The result of a test whose output moves from `hidden` to its place."""
+    """The result of a test whose output, if it is kept, moves from `hidden` to its place."""
+    if result.output_file is None:
+        return result
     for suffix in (".out", ".err"):
         with suppress(OSError):  # the test deleted its output file
             Path(f"{hidden}{suffix}").replace(f"{output}{suffix}")
@@ -267,6 +271,7 @@ def run_of(
         counts=counts,
         survivors=result.survivors,
         tampered=tuple(tampered),
+        sandbox=result.sandbox,
         failing=failing[:_MAX_FAILING],
     )
 

@@ -211,10 +211,12 @@ def _users_of(child: int) -> list[str]:
 
 
 def _is_setuid(path: str) -> bool:
+    """True for a program that runs with the rights of its owner, such as sudo."""
     return Path(path).exists() and bool(Path(path).stat().st_mode & 0o4000)
 
 
 def _keyctl(*arguments: object) -> int:
+    """A call of the kernel's keyrings, for which C has no function."""
     return int(_LIBC.syscall(CALLS_OF_KEYRINGS[1], *arguments))
 
 

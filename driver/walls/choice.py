@@ -62,7 +62,7 @@ def candidates(
     path, folders = environ.get("PATH", os.defpath), tuple(avoid)
     engine = next(filter(None, (program_outside(one, path, folders) for one in ENGINES)), "")
     found: list[Means] = []
-    if asked.image and engine:
+    if asked.level is Level.CONTAINER and asked.image and engine:
         found.append(Means(Level.CONTAINER, machine, program=engine, image=asked.image))
     bwrap = program_outside("bwrap", path, folders)
     if bwrap and known_machine(machine) and facts.seccomp:
@@ -99,7 +99,7 @@ def kept_choice(file: Path, asked: Asked, possible: tuple[Means, ...]) -> Chosen
     """The choice of an earlier run since this boot, if nothing that it rests on has changed."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(file.read_text(encoding="utf-8"))
-        if kept["key"] and kept["key"] == _key(asked, possible):
+        if kept["key"] and kept["key"] == choice_key(asked, possible):
             known = {_identity(means): means for means in possible}
             return Chosen(known[kept["means"]], tuple(map(str, kept["passed_over"])))
     return None
@@ -109,7 +109,7 @@ def text_to_keep(asked: Asked, possible: tuple[Means, ...], chosen: Chosen) -> s
     """The text for the file that `kept_choice` reads."""
     return json.dumps(
         {
-            "key": _key(asked, possible),
+            "key": choice_key(asked, possible),
             "means": _identity(chosen.means),
             "passed_over": chosen.passed_over,
         }
@@ -120,7 +120,7 @@ def _identity(means: Means) -> str:
     return repr(means)
 
 
-def _key(asked: Asked, possible: tuple[Means, ...]) -> str:
+def choice_key(asked: Asked, possible: tuple[Means, ...]) -> str:
     """The facts that a choice rests on; "" where nothing tells one boot from the next."""
     with suppress(OSError):
         boot = _BOOT.read_text(encoding="ascii").strip()

@@ -66,6 +66,7 @@ def attempted(means: Means, network: Network, processes: Processes) -> Held:
 
 
 def _has_loopback(means: Means) -> bool:
+    """True if this level can make a loopback that nobody shares."""
     return means.namespaces if means.level is Level.LANDLOCK else True
 
 

@@ -8,38 +8,78 @@ from pathlib import Path
 
 from driver.execution.processes import Processes
 from driver.execution.sandbox_probe import kernel_facts
-from driver.walls.choice import Asked, Chosen, candidates, choose, kept_choice, text_to_keep
+from driver.walls.choice import (
+    Asked,
+    Chosen,
+    candidates,
+    choice_key,
+    choose,
+    kept_choice,
+    text_to_keep,
+)
 from driver.walls.escape import attempted
 from driver.walls.roles import System
-from driver.walls.system import hidden_files, hidden_paths, system_paths, toolchain_paths
-from driver.walls.wall import Level, Network
+from driver.walls.system import (
+    CACHES,
+    LOGINS,
+    READ_BY_SETUPS,
+    WRITTEN_BY_HOOKS,
+    existing,
+    hidden_files,
+    hidden_paths,
+    path_programs,
+    system_paths,
+    toolchain_paths,
+)
+from driver.walls.wall import Level, Network, Role
 from state_store.documents.errors import CannotRunError
 from state_store.documents.files import write_text_atomic
 
 
 def walls_here(
     asked: Asked,
-    file: Path,
+    file: Path | None,
     environ: Mapping[str, str],
     avoid: Iterable[Path],
     processes: Processes,
+    known: dict[str, Chosen] | None = None,
 ) -> Chosen:
     """The means of the strongest wall that holds here. Raises WallRefusedError.
 
-    `file` keeps the answer. No agent may be able to write it, nor the folders of `avoid` to lend a
-    program.
+    `file` keeps the answer, and `known` those of this process. No agent may be able to write the
+    file, nor the folders of `avoid` to lend a program.
     """
     possible = candidates(asked, kernel_facts(), environ, avoid)
-    if kept := kept_choice(file, asked, possible):
+    key = choice_key(asked, possible)
+    if kept := (known or {}).get(key) or (file and kept_choice(file, asked, possible)):
         return kept
     chosen = choose(asked, possible, lambda means: attempted(means, Network.LOOPBACK, processes))
     # A test that could not run may succeed next time; one that failed for good fails at once.
     if chosen.means.level.at_least(Level.LANDLOCK):
-        with suppress(CannotRunError):  # without the file the next run asks again
-            write_text_atomic(file, text_to_keep(asked, possible, chosen))
+        if key and known is not None:
+            known[key] = chosen
+        if file:
+            with suppress(CannotRunError):  # without the file the next run asks again
+                write_text_atomic(file, text_to_keep(asked, possible, chosen))
     return chosen
 
 
-def system_here(environ: Mapping[str, str]) -> System:
-    """The parts of this machine that commands inside may read."""
-    return System(system_paths(), hidden_paths(), hidden_files(), toolchain_paths(environ))
+def system_here(environ: Mapping[str, str], settings: Iterable[Path] = ()) -> System:
+    """The parts of this machine that commands inside may read. `settings` are those of the user's
+    home for checkers."""
+    home = Path(environ.get("HOME") or "/nonexistent")
+    toolchains = (*toolchain_paths(home), *path_programs(environ.get("PATH", ""), home))
+    return System(
+        system_paths(),
+        hidden_paths(),
+        hidden_files(),
+        toolchains,
+        home=home,
+        settings=tuple(one for one in settings if one.exists()),
+        readable_of={Role.SETUP: existing(home, READ_BY_SETUPS)},
+        writable_of={
+            Role.SETUP: existing(home, CACHES),
+            Role.HOOK: existing(home, WRITTEN_BY_HOOKS),
+            Role.AGENT: existing(home, LOGINS),
+        },
+    )

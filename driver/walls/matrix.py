@@ -32,10 +32,12 @@ def main(words: list[str]) -> None:
 
 
 def _title(means: Means) -> str:
+    """The level, and the two forms of `landlock` apart."""
     return f"{means.name}{' +ns' if means.namespaces else ''}"
 
 
 def _word(held: Held, name: str) -> str:
+    """The cell of an attempt; a wall that could not be tried says nothing."""
     return "ESCAPED" if name in held.escaped else "blocked" if name in held.blocked else "-"
 
 

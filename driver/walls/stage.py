@@ -19,6 +19,7 @@ from driver.walls.enclose import SHARED_MEMORY
 from state_store.values.lazy_dataclass import dataclass
 
 _NOWHERE = ("192.0.2.1", 9)  # an address for documentation; no packet is sent
+_LONGEST = 80
 _USER_KEYRING, _UNLINK = -4, 9
 _VICTIM = """
 import os, signal, sys
@@ -100,7 +101,8 @@ def staged() -> Iterator[Stage]:
         folders = {name: folder / name for name in ("home", "checkout", "other_item", "state")}
         places = {name: path / "escaped" for name, path in folders.items()}
         places |= {"tmp": folder / "escaped", "shared_memory": shared / "escaped"}
-        sockets = {"docker": folder / "run" / "docker.sock", "ssh_agent": folder / "agent"}
+        run = _short(stack, folder / "run")
+        sockets = {"docker": run / "docker.sock", "ssh_agent": run / "agent"}
         abstract = f"tidegate-{secrets.token_hex(8)}"
         servers = _servers(stack, sockets, abstract)
         stage = Stage(
@@ -117,6 +119,14 @@ def staged() -> Iterator[Stage]:
         stage.secret_file.chmod(0o600)
         _key(stack, folder.name, secret)
         yield stage
+
+
+def _short(stack: ExitStack, folder: Path) -> Path:
+    """The folder, or one with a shorter name: the path of a socket has about a hundred bytes."""
+    if len(os.fsencode(folder)) < _LONGEST:
+        return folder
+    made = tempfile.TemporaryDirectory(prefix="tidegate-scratch-", dir="/tmp")
+    return Path(stack.enter_context(made))
 
 
 def _servers(stack: ExitStack, sockets: dict[str, Path], abstract: str) -> dict[str, socket.socket]:

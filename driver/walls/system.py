@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
-    *("/nix/store", "/sys/devices/system/cpu"),
+    *("/nix/store", "/snap", "/home/linuxbrew/.linuxbrew", "/var/lib/ca-certificates"),
+    *("/var/cache/fontconfig", "/sys/devices/system/cpu"),
 )
 # Keys of the machine. A person who is root can read them, and so could a command inside.
 _HIDDEN = (
@@ -20,13 +21,35 @@ _HIDDEN_FILES = tuple(
     f"/etc/{name}"
     for name in ("shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "krb5.keytab")
 )
-# Folders of a home that hold programs and no login.
+# Folders of a home that hold programs and no login, and what git asks for.
 _TOOLCHAINS = (
     *(".pyenv", ".rustup", ".cargo/bin", ".cargo/registry", ".cargo/git", ".nvm", ".volta", ".fnm"),
     *(".local/bin", ".local/lib", ".local/share/uv", ".local/share/pnpm", ".local/share/mise"),
     *(".asdf", ".sdkman", ".rbenv", ".goenv", "go", ".bun", ".deno", ".npm-global"),
-    *(".cache/uv", ".cache/pip", ".cache/ms-playwright", ".cache/node/corepack", ".npm/_cacache"),
+    *(".cache/ms-playwright", ".cache/node/corepack", ".gitconfig", ".config/git/config"),
 )
+# Caches of package managers, which a set-up fills.
+CACHES = (
+    *(".cache/uv", ".cache/pip", ".cache/pypoetry", ".cache/pdm", ".npm", ".cache/yarn"),
+    *(".cache/pnpm", ".local/share/pnpm/store", ".cargo/registry", ".cargo/git", ".m2/repository"),
+    *(".gradle/caches", ".gradle/wrapper", "go/pkg", ".cache/go-build", ".nuget/packages"),
+    *(".cache/composer", ".bundle/cache", ".cache/node/corepack", ".cache/ms-playwright"),
+)
+# Settings of package managers; some hold the key of a private registry.
+READ_BY_SETUPS = (
+    *(".npmrc", ".yarnrc", ".yarnrc.yml", ".config/pnpm/rc", ".bunfig.toml", ".config/pip", ".pip"),
+    *(".netrc", ".config/uv/uv.toml", ".config/pypoetry", ".config/pdm", ".config/hatch"),
+    *(".cargo/config", ".cargo/config.toml", ".cargo/credentials.toml", ".config/go/env"),
+    *(".m2/settings.xml", ".m2/toolchains.xml", ".gradle/gradle.properties", ".gradle/init.d"),
+    *(".gemrc", ".bundle/config", ".nuget/NuGet/NuGet.Config", ".config/composer"),
+)
+WRITTEN_BY_HOOKS = (".cache/pre-commit",)
+# The state of agents' programs.
+LOGINS = (
+    *(".claude", ".claude.json", ".codex", ".gemini", ".config/gemini", ".config/opencode"),
+    *(".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".aider.conf.yml"),
+)
+_BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "share", "include")
 
 
 def system_paths() -> tuple[Path, ...]:
@@ -45,7 +68,45 @@ def hidden_files() -> tuple[Path, ...]:
     return tuple(Path(name) for name in _HIDDEN_FILES if os.access(name, os.R_OK))
 
 
-def toolchain_paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The existing toolchains in the user's home."""
-    home = Path(environ.get("HOME", "/nonexistent"))
-    return tuple(home / name for name in _TOOLCHAINS if (home / name).exists())
+def toolchain_paths(home: Path) -> tuple[Path, ...]:
+    """The existing toolchains and caches in the user's home."""
+    return existing(home, (*_TOOLCHAINS, *CACHES))
+
+
+def existing(home: Path, names: Iterable[str]) -> tuple[Path, ...]:
+    """The paths in a home that exist."""
+    return tuple(home / name for name in names if (home / name).exists())
+
+
+def path_programs(path: str, home: Path) -> tuple[Path, ...]:
+    """The folders of programs on PATH, and what these programs read beside them."""
+    folders = dict.fromkeys(Path(entry) for entry in path.split(os.pathsep) if entry)
+    return tuple(part for folder in folders for part in _programs_in(folder, home))
+
+
+def program_places(words: Iterable[str], home: Path) -> tuple[Path, ...]:
+    """The files among the words of a command, and what these programs read beside them."""
+    found = list[Path]()
+    for path in (Path(word) for word in words if word.startswith("/")):
+        if path.is_file():
+            real = path.resolve()
+            found += [path, real, *_programs_in(path.parent, home), *_packages_of(real)]
+    return tuple(dict.fromkeys(found))
+
+
+def _programs_in(folder: Path, home: Path) -> Iterator[Path]:
+    """The folder itself, and of a `bin` what it runs on; nothing of a folder around the home."""
+    if not folder.is_absolute() or not folder.is_dir() or home.is_relative_to(folder):
+        return
+    above = folder.parent
+    if folder.name == ".bin" or (above / "pyvenv.cfg").is_file():
+        yield above
+    elif folder.name in ("bin", "sbin", "shims", "Scripts"):
+        yield folder
+        if not home.is_relative_to(above):
+            yield from (above / one for one in _BESIDE_PROGRAMS if (above / one).is_dir())
+
+
+def _packages_of(program: Path) -> Iterator[Path]:
+    """The packages of Node around a program."""
+    yield from (one for one in program.parents if one.name == "node_modules")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.backend_api.provider_fault import ASKED_AGAIN
-from driver.checkout_guard.home_settings import HomeSettings
+from driver.checkout_guard.home_settings import HomeSettings, settings_of_checkers
 from driver.domain.prompts import command_text, in_sequence
 from driver.domain.results import TestName
 from driver.domain.work_item import Manifest
@@ -32,6 +32,7 @@ from driver.run_state.test_turns import TestTurns
 from driver.terminal.safe_text import counted
 from driver.verification.baseline import WaveBaselines
 from driver.verification.readiness import WaveReadiness
+from driver.walls.wave_walls import Walls, walls_of
 from driver.wave.item_pipelines import phase_drivers
 from driver.wave.planning import WaveRequest, checked_plan, reviewing_driver
 from driver.wave.repositories import RepositoryOpener, SideProcesses, parallel_tests
@@ -44,6 +45,7 @@ from state_store.views.publications import import_publications
 from state_store.write_api import STATE_DB_FILENAME
 from tools.settings.load import Settings
 
+WALLS = "walls.json"  # in the state folder
 _TEMPORARY_STATE = "state"  # in the run folder, for a wave without a state folder
 
 
@@ -51,7 +53,7 @@ def banner(wave: Wave) -> Iterator[str]:
     """The banner: items and backend, the way to stop the wave, the output folder, and each base."""
     caps = wave.driver.probe_capabilities()
     items = counted(len(wave.plan), "item")
-    tier = caps.recommended_verification_tier
+    tier = f"{caps.recommended_verification_tier}, sandbox {wave.walls.name}"
     stop = ""
     if wave.gates.state_dir is not None:
         stop = f"; or anywhere: {halt_command(wave.gates.state_dir, 'set', 'REASON')}"
@@ -84,9 +86,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             api = _open_store(request, state_dir, cleanup)
             log = _open_log(request, plan, wave_id, api, cleanup)
             spending = cleanup.enter_context(_spending(request, wave_id, api, gates, plan, drivers))
-            mark, key, ours = run_mark(run_dir, wave_id), new_key(), _own_paths(request)
-            opener = RepositoryOpener(plan.items, plan.settings, side, mark, key, ours, plan.target)
-            contexts = opener.open(cleanup)
+            mark, key, walls = run_mark(run_dir, wave_id), new_key(), _walls(request, plan, side)
+            contexts = _opener(request, plan, side, mark, key, walls).open(cleanup)
         wave = Wave(
             wave_id=wave_id,
             plan=plan.items,
@@ -106,6 +107,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             key=key,
             home=_home(run_dir, plan.settings, cleanup),
             turns=_turns(request, plan, gates, cleanup),
+            walls=walls,
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
             phase_backends=_phase_backends(request, plan.settings, by_phase),
@@ -154,6 +156,22 @@ def _admitted(request: WaveRequest, settings: Settings) -> Admission:
     if request.state_dir is not None:
         check_before_start(request.state_dir, settings)
     return gates
+
+
+def _opener(
+    request: WaveRequest, plan: Plan, side: SideProcesses, mark: str, key: str, walls: Walls
+) -> RepositoryOpener:
+    """The opener of the plan's repositories, which watches all but our own paths."""
+    ours, settings = _own_paths(request), plan.settings
+    return RepositoryOpener(plan.items, settings, side, mark, key, ours, plan.target, walls)
+
+
+def _walls(request: WaveRequest, plan: Plan, side: SideProcesses) -> Walls:
+    """The walls of the wave. The answer of the escape test stays in the state folder."""
+    file = request.state_dir / WALLS if request.state_dir else None
+    environ = child_environment(plan.settings.environ, plan.settings.verify.env)
+    checkers = map(Path, settings_of_checkers(environ))
+    return walls_of(plan.settings, file, plan.tops, side.setups, checkers)
 
 
 def _home(run_dir: Path, settings: Settings, cleanup: contextlib.ExitStack) -> HomeSettings:

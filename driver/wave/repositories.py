@@ -26,11 +26,13 @@ from driver.git.private_git import (
     find_remote,
     open_repository,
 )
+from driver.git.repository import read_from
 from driver.git.signing import signer_of
 from driver.git.user_hooks import copy_hooks
 from driver.preparation.removal import finish_removals, remove_after_the_run
 from driver.run_state.plan import Planned
 from driver.test_command.invocations import programs
+from driver.walls.wave_walls import NO_WALLS, Walls
 from driver.workspace.base_branch import at_target
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.in_place import InPlaceContext
@@ -85,6 +87,7 @@ class RepositoryOpener:
     key: str
     ours: tuple[Path, ...]
     target: str | None = None
+    walls: Walls = NO_WALLS
 
     def open(self, cleanup: contextlib.ExitStack) -> dict[str, RepositoryContext]:
         """A context for each repository or folder, by its key; `cleanup` closes and removes it.
@@ -116,7 +119,9 @@ class RepositoryOpener:
         repository, remote = self._started_from(checkout, git, cleanup)
         if self.target:
             write_owner(folder, self.mark, self.key, repository)
-        prepare = preparation(settings, self.side.setups, self.key, checkout.top)
+        objects = read_from(checkout.objects, git.path / "objects")
+        setups, walls = self.side.setups, self.walls
+        prepare = preparation(settings, setups, self.key, checkout.top, walls, objects)
         guard = self._checkout_guard(checkout, folder)
         context = CloneContext(folder, git, repository, prepare, remote, guard)
         made.append(context)

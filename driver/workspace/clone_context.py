@@ -24,11 +24,13 @@ from driver.filesystem.tree import (
     snapshot,
 )
 from driver.git.private_git import PrivateGit, Remote, Repository
-from driver.git.repository import borrow_objects, replace_in_refs
+from driver.git.repository import borrow_objects, read_from, replace_in_refs
 from driver.preparation.kept_copies import KeptCopies, KeptCopy
 from driver.preparation.removal import Removal
 from driver.preparation.setup_reads import SetupKey, SetupReads
 from driver.preparation.stat_listing import StatListing
+from driver.walls.roles import Places
+from driver.workspace import setup
 from driver.workspace.clone_workspace import CloneWorkspace
 from driver.workspace.own_git import OwnGit, exclude
 from driver.workspace.repository_context import GitContext, Observed, TestCheckout
@@ -60,6 +62,7 @@ class CloneContext(GitContext):
         self.hands_on = False  # copies of an agent's clone to the next one
         self.checkout_guard = checkout_guard
         self._prepare = prepare
+        self.objects = read_from(repository.objects, git.path / "objects")
         self._own_git = OwnGit(git, repository)
         self.leftovers = prepare.leftovers
         # If all clones were written at once, all would be ready late, and no agent could start
@@ -119,7 +122,7 @@ class CloneContext(GitContext):
         exclude(top)
         made = CloneWorkspace(self, top, index, work_dir, owned)
         made.kept = kept
-        made.environment, made.beside = environment, self.private(top)
+        made.environment, made.beside = environment, setup.environment_at(top)
         if self._starts_dirty:
             # Before the start tree is collected, which takes longer than a tick of the clock.
             tick = index.with_suffix(".tick")
@@ -272,7 +275,7 @@ class CloneContext(GitContext):
             products,
             seen,
             made_for=tree,
-            beside=self.private(path) if environment else None,
+            beside=setup.environment_at(path) if environment else None,
             environment=environment,
             remove=self.remove,
         )
@@ -285,15 +288,15 @@ class CloneContext(GitContext):
         indexes = self.folder / "indexes"
         return self.folder / "proving" / str(number), indexes / f"proving-{number}.index"
 
+    def places(self, top: Path) -> Places:
+        """The places of a command in the clone or checkout at `top`."""
+        return setup.places_at(top, self.objects)
+
     def remove(self, folder: Path) -> None:
         if self.is_large:
             self._removal.remove(folder)
         else:
             remove_tree(folder)
-
-    def private(self, path: Path) -> Path:
-        """The folder of the private environment of a clone or test checkout."""
-        return self.folder / "environments" / f"{path.parent.name}-{path.name}"
 
     def _furnish(
         self,
@@ -319,8 +322,8 @@ class CloneContext(GitContext):
     def _run_setup(self, path: Path, index: Path, tracked: Iterable[str]) -> dict[str, str]:
         environment = dict[str, str]()
         if self._prepare.python is not None:
-            remove_tree(self.private(path))
-            environment = self._prepare.python.make(self.private(path))
+            remove_tree(setup.environment_at(path))
+            environment = self._prepare.python.make(setup.environment_at(path))
         began = next_tick(index.with_suffix(".tick"))
         # Git reads the files that are as new as its index, which would look like reads.
         ahead = began + _SECOND_NS

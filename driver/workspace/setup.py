@@ -8,8 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from driver.execution.process_marks import new_mark
-from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
+from driver.execution.processes import (
+    Command,
+    Finished,
+    Processes,
+    child_environment,
+    could_not_run_reason,
+)
 from driver.preparation.private_python import PrivatePython, may_install_python
+from driver.walls.roles import Places
+from driver.walls.wall import Role
+from driver.walls.wave_walls import NO_WALLS, Walls
 from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
 from state_store.values.lazy_dataclass import dataclass
@@ -57,15 +66,38 @@ class WorkSetupError(SetupError):
     """A set-up failed on an item's work, but not on the base."""
 
 
-def preparation(settings: Settings, processes: Processes, key: str, top: Path) -> Preparation:
+def environment_at(top: Path) -> Path:
+    """The folder of the private environment of the clone or test checkout at `top`."""
+    return top.parent.parent / "environments" / f"{top.parent.name}-{top.name}"
+
+
+def places_at(top: Path, objects: tuple[Path, ...]) -> Places:
+    """The places of a command in the clone or test checkout at `top`, whose git also reads
+    `objects`."""
+    own = environment_at(top)
+    return Places(top, objects=objects, prepared=(own,) if own.is_dir() else ())
+
+
+def preparation(
+    settings: Settings,
+    processes: Processes,
+    key: str,
+    top: Path,
+    walls: Walls = NO_WALLS,
+    objects: tuple[Path, ...] = (),
+) -> Preparation:
     """The preparation by the settings, for the user's checkout `top`. `key` is the key of the run's
-    marks."""
+    marks. The set-up runs inside of `walls`, where its git reads `objects`."""
+
+    def run(command: Command) -> Finished:
+        return walls.around(Role.SETUP, places_at(command.cwd, objects)).run(processes, command)
+
     given, environ = settings.workspace, child_environment(settings.environ, settings.verify.env)
     may_install = may_install_python(given.setup)
     return Preparation(
         given.copy,
         given.setup,
-        functools.partial(run_setup, settings, processes, key),
+        functools.partial(run_setup, settings, run, key),
         given.leftovers,
         given.setup_reads,
         PrivatePython(environ, top) if may_install else None,
@@ -74,18 +106,19 @@ def preparation(settings: Settings, processes: Processes, key: str, top: Path) -
 
 def run_setup(
     settings: Settings,
-    processes: Processes,
+    run: Callable[[Command], Finished],
     key: str,
     command: SetupCommand,
     folder: Path,
     more: Mapping[str, str],
 ) -> str:
     """Run one set-up command in a fresh checkout; returns "" or the failure: a sentence and, on
-    further lines, the output. `key` is the key of the run's marks, `more` are more variables."""
+    further lines, the output. `run` runs it, `key` is the key of the run's marks, `more` are more
+    variables."""
     extra = {**more, **new_mark(key)}
     environment = child_environment(settings.environ, settings.verify.env, extra)
     limit = settings.workspace.setup_timeout_s
-    done = processes.run(Command(command, folder, environment, limit))
+    done = run(Command(command, folder, environment, limit))
     if done.exit_code == 0:
         return ""
     if could_not_run := could_not_run_reason(done):

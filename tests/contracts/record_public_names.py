@@ -58,7 +58,8 @@ def _flags(program: str) -> list[str]:
 
 def _settings(keys: dict[str, list[str]]) -> list[str]:
     lines = (line.partition(" = ")[0] for line in keys["settings and their defaults"])
-    names = [name for name in lines if name != "review_backend"]
+    told = (name.replace("sandbox_roles.", "sandbox.") for name in lines)
+    names = [name for name in told if name != "review_backend"]
     own = [name.partition(".")[2] for name in names if name.startswith("backend.")]
     return sorted([*names, *(f"{REVIEWER}.{key}" for key in own)])
 

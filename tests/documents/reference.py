@@ -79,7 +79,9 @@ def _rows(section: str, shape: type[Any]) -> Iterator[str]:
 def config_schema() -> dict[str, Any]:
     """The schema of `tidegate.toml`, as JSON data."""
     sections = {name: _section(name, shape) for name, shape in SECTIONS.items()}
-    sections["review"]["properties"]["backend"] = sections.pop(REVIEW_BACKEND)
+    for name in [name for name in sections if "." in name]:
+        outer, _, inner = name.partition(".")
+        sections[outer]["properties"][inner] = sections.pop(name)
     sections["pipeline"]["properties"]["phase"] |= {"items": phase_schema()}
     state = {**KINDS[STATE_DIR].shape, "description": STATE}
     prices = {**KINDS[PRICES].shape, "description": OWN_PRICES}

@@ -15,7 +15,13 @@ import pytest
 from state_store.documents.errors import InputError
 from tools.settings import load as settings
 from tools.settings.kinds import TokenPrice
-from tools.settings.schema import KINDS, REVIEW_BACKEND, SECTIONS, BackendSettings
+from tools.settings.schema import (
+    KINDS,
+    REVIEW_BACKEND,
+    SANDBOX_ROLES,
+    SECTIONS,
+    BackendSettings,
+)
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 Load = Callable[..., settings.Settings]
@@ -448,13 +454,18 @@ def documented() -> dict[str, tuple[str, str]]:
     return rows
 
 
+def held(loaded: settings.Settings, section: str) -> object:
+    outer, _, role = section.partition(".")
+    return loaded.sandbox_roles[role] if role else getattr(loaded, outer)
+
+
 def test_every_key_is_documented_with_its_default_and_variable(load: Load) -> None:
     loaded = load()
     expected = {}
     for section, shape in SECTIONS.items():
         for key in fields(shape) if section != REVIEW_BACKEND else ():  # the same keys again
             name = f"{section}.{key.name}"
-            default = getattr(getattr(loaded, section), key.name)
+            default = getattr(held(loaded, section), key.name)
             shown = "none" if default is None else f"`{json.dumps(default, default=dict)}`"
             variable = f"`TIDEGATE_{section}_{key.name}`".upper() if KINDS[name].parse else "-"
             expected[name] = (shown, variable)
@@ -469,6 +480,8 @@ def test_the_documented_example_is_valid_and_shows_every_key(load: Load) -> None
     for section, table in tomllib.loads(example).items():
         shown |= {f"{section}.{key}" for key in table} if isinstance(table, dict) else {section}
         shown.add(section)
+    roles = tomllib.loads(example)["sandbox"]
+    shown |= {f"sandbox.{role}.{key}" for role in SANDBOX_ROLES for key in roles[role]}
     assert REVIEW_BACKEND in shown
     assert {name for name in KINDS if not name.startswith(REVIEW_BACKEND)} <= shown
 

@@ -336,21 +336,22 @@ def test_a_choice_of_another_boot_is_not_kept(tmp_path: Path) -> None:
 
 PLACES = Places(
     WORK,
-    own=(Path("/places/item/home"),),
+    own=(Path("/places/item/home"), Path("/places/item/tmp")),
     objects=(Path("/repo/.git/objects"),),
     prepared=(Path("/places/venv"),),
-    login=(Path("/home/user/.agent"),),
 )
+LOGIN = Path("/home/user/.agent")
 
 
 def wall_for(role: Role, settings: RoleSettings | None = None) -> Wall:
-    system = System((Path("/usr"),), toolchains=(Path("/home/user/.pyenv"),))
+    toolchains, login = (Path("/home/user/.pyenv"),), {Role.AGENT: (LOGIN,)}
+    system = System((Path("/usr"),), toolchains=toolchains, writable_of=login)
     return wall_of(role, PLACES, system, settings or RoleSettings())
 
 
 def test_only_an_agent_gets_the_login_of_its_program() -> None:
-    assert [role for role in Role if PLACES.login[0] in wall_for(role).writable] == [Role.AGENT]
-    assert [role for role in Role if PLACES.login[0] in wall_for(role).readable] == []
+    assert [role for role in Role if LOGIN in wall_for(role).writable] == [Role.AGENT]
+    assert [role for role in Role if LOGIN in wall_for(role).readable] == []
 
 
 def test_only_a_set_up_may_change_what_it_installed() -> None:

@@ -242,6 +242,11 @@ PATH = Kind(
     str,
     shape=_string("path"),
 )
+PATHS = Kind(
+    "a list of paths",
+    _list_of(lambda raw: Path(_text(str(raw) if isinstance(raw, Path) else raw))),
+    shape=_list("list of paths", _string("path")),
+)
 SWITCH = Kind(
     "true or false", _switch, _parse_switch, shape={"type": "boolean", "title": "true or false"}
 )

@@ -16,12 +16,13 @@ from typing import Any
 
 from state_store.documents.errors import InputError
 from state_store.values.lazy_dataclass import dataclass, field, fields
-from tools.settings.kinds import ARGV, PHASES, TokenPrice
+from tools.settings.kinds import ARGV, PATHS, PHASES, TokenPrice
 from tools.settings.schema import (
     KINDS,
     OPTIONAL,
     PRICES,
     REVIEW_BACKEND,
+    SANDBOX_ROLES,
     SECTIONS,
     STATE_DIR,
     AuditSettings,
@@ -31,6 +32,8 @@ from tools.settings.schema import (
     NotifySettings,
     PipelineSettings,
     ReviewSettings,
+    RoleSandboxSettings,
+    SandboxSettings,
     ShipSettings,
     VerifySettings,
     WorkspaceSettings,
@@ -61,6 +64,10 @@ class Settings:
     files: tuple[Path, ...] = ()
     review_backend: BackendSettings | None = None
     prices: Mapping[str, TokenPrice] = field(default_factory=lambda: MappingProxyType({}))
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    sandbox_roles: Mapping[str, RoleSandboxSettings] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
 
 def load(
@@ -89,7 +96,8 @@ def load(
         )
     if problems := found.unread + found.problems:
         raise InputError(problems)
-    sections = {name: _section(name, values) for name in SECTIONS if name != REVIEW_BACKEND}
+    sections = {name: _section(name, values) for name in SECTIONS if "." not in name}
+    roles = {role: _section(f"sandbox.{role}", values) for role in SANDBOX_ROLES}
     has_reviewer = any(name.startswith(f"{REVIEW_BACKEND}.") for name in values)
     state_dir = _state_dir((flags or {}).get(STATE_DIR), values.get(STATE_DIR), where)
     return Settings(
@@ -99,6 +107,7 @@ def load(
         files=tuple(found.files),
         review_backend=_section(REVIEW_BACKEND, values) if has_reviewer else None,
         prices=values.get(PRICES, MappingProxyType({})),
+        sandbox_roles=MappingProxyType(roles),
     )
 
 
@@ -216,6 +225,8 @@ def _value(entry: Entry, environ: Mapping[str, str]) -> Any:
     value = kind.accept(raw)
     if isinstance(value, Path) and entry.name != STATE_DIR:
         return entry.base / _expanded(value, environ)
+    if kind is PATHS:
+        return tuple(entry.base / _expanded(path, environ) for path in value)
     if kind is PHASES:
         return tuple(_placed_phase(table, entry.base) for table in value)
     if kind is ARGV and value and not entry.is_text:

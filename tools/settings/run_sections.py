@@ -1,4 +1,4 @@
-"""The settings of a run around its items: ship, limits, checkpoint, audit, notices.
+"""The settings of a run around its items: sandbox, ship, limits, checkpoint, audit, notices.
 
 The text below a field is its meaning; docs/configuration.md and the schema of the config are made
 from it.
@@ -6,9 +6,44 @@ from it.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from state_store.values.lazy_dataclass import dataclass
 from tools.settings import kinds
 from tools.settings.kinds import one_of, setting, whole_number
+
+LEVELS = ("container", "bwrap", "landlock", "limits", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """The walls around agents, tests, set-ups and hooks."""
+
+    level: str = setting(one_of("auto", *LEVELS), "none")
+    """the kind of the walls, the strongest first ([security.md](security.md)). `auto` takes the
+    strongest of `bwrap`, `landlock` and `limits` that this machine has and that no attempt to
+    escape leaves"""
+    require: str = setting(one_of(*LEVELS), "none")
+    """the weakest kind of walls that a wave may begin with"""
+    image: str | None = setting(kinds.TEXT)
+    """the image of the kind `container`"""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSandboxSettings:
+    """The walls around the commands of one role."""
+
+    network: str | None = setting(one_of("none", "loopback", "host"))
+    """`none`, a `loopback` of its own that nobody else reaches, or the network of the `host`.
+    Without the key tests have a loopback of their own where the walls can make one, and all others
+    the network of the host"""
+    readable: tuple[Path, ...] = setting(kinds.PATHS, ())
+    """further files and folders that the commands may read"""
+    writable: tuple[Path, ...] = setting(kinds.PATHS, ())
+    """further files and folders that the commands may read and write"""
+    unix_sockets: bool = setting(kinds.SWITCH, False)
+    """whether sockets of the file system may be opened at the kind `landlock`, which cannot hide
+    those outside; `bwrap` hides them all but those in readable folders"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from tools.settings.run_sections import (
     CheckpointSettings,
     LimitsSettings,
     NotifySettings,
+    RoleSandboxSettings,
+    SandboxSettings,
     ShipSettings,
 )
 from tools.settings.work_sections import (
@@ -34,6 +36,7 @@ __all__ = [
     "OPTIONAL",
     "PRICES",
     "REVIEW_BACKEND",
+    "SANDBOX_ROLES",
     "SECTIONS",
     "STATE_DIR",
     "AuditSettings",
@@ -43,12 +46,15 @@ __all__ = [
     "NotifySettings",
     "PipelineSettings",
     "ReviewSettings",
+    "RoleSandboxSettings",
+    "SandboxSettings",
     "ShipSettings",
     "VerifySettings",
     "WorkspaceSettings",
 ]
 
 REVIEW_BACKEND = "review.backend"
+SANDBOX_ROLES = ("agent", "test", "setup", "hook")
 SECTIONS: Mapping[str, type[Any]] = {
     "backend": BackendSettings,
     "verify": VerifySettings,
@@ -56,6 +62,8 @@ SECTIONS: Mapping[str, type[Any]] = {
     "review": ReviewSettings,
     REVIEW_BACKEND: BackendSettings,
     "pipeline": PipelineSettings,
+    "sandbox": SandboxSettings,
+    **{f"sandbox.{role}": RoleSandboxSettings for role in SANDBOX_ROLES},
     "ship": ShipSettings,
     "limits": LimitsSettings,
     "checkpoint": CheckpointSettings,

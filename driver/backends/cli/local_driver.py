@@ -45,6 +45,8 @@ from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.cli.endings import command_result, left_running, not_run
 from driver.domain.results import BUILD
 from driver.execution.processes import Command, Finished, Processes, child_environment
+from driver.walls.system import program_places
+from state_store.values.lazy_dataclass import replace
 from tools.settings.load import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0
@@ -199,7 +201,10 @@ class LocalDriver(AgentDriver):
             timeout_s=limits.timeout_s,
             output=limits.output,
         )
-        return command_result(self.processes.run(started))
+        inside = limits.enclosure
+        if inside is None:
+            return command_result(self.processes.run(started))
+        return replace(command_result(inside.run(self.processes, started)), sandbox=inside.name)
 
     def get_tokens_spent(self) -> int | None:
         """Tokens of all metered dispatches so far; None if there was none."""
@@ -245,7 +250,11 @@ class LocalDriver(AgentDriver):
             output=folder / "agent",
             first_signal=self.first_signal,
         )
-        finished = self.processes.run(command, name=worker_id)
+        if request.enclosure is None:
+            finished = self.processes.run(command, name=worker_id)
+        else:
+            own = program_places(argv, Path(self.environ.get("HOME") or "/nonexistent"))
+            finished = request.enclosure.reading(own).run(self.processes, command, name=worker_id)
         self._survivors[worker_id] = (*self._survivors.get(worker_id, ()), *left_running(finished))
         return finished
 

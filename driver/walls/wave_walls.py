@@ -1,0 +1,156 @@
+"""The walls of a wave: made once at its opening, then around every command that runs for a role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from driver.execution.command import Command, Finished
+from driver.execution.processes import Processes
+from driver.filesystem.temporary import scratch_folder
+from driver.walls.choice import Asked, Chosen, WallRefusedError
+from driver.walls.here import system_here, walls_here
+from driver.walls.inside import run_inside
+from driver.walls.roles import Places, RoleSettings, System, wall_of
+from driver.walls.wall import Level, Means, Network, Role, Wall
+from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass, field, replace
+from tools.settings.load import Settings
+from tools.settings.run_sections import RoleSandboxSettings
+
+_OF_LOOPBACK = (Level.CONTAINER, Level.BWRAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """The wall of one command, ready to run it. A backend gets it with a test or a request."""
+
+    wall: Wall
+    means: Means
+    places: Places
+    links: tuple[tuple[str, Path], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The level as receipts show it."""
+        return self.means.name
+
+    def run(self, processes: Processes, command: Command, *, name: str = "") -> Finished:
+        """Run the command to its end inside, as `Processes.run` does outside. Closed walls give it
+        a home and a temporary folder of its own, unless its places name them."""
+        if not is_closed(self.means):
+            return run_inside(processes, command, self.wall, self.means, name=name)
+        with self._own_folders() as (home, temporary):
+            _lay_links(home, self.links)
+            own = {"HOME": home, "TMPDIR": temporary, "TMP": temporary, "TEMP": temporary}
+            inside = {**command.env, **{name: str(path) for name, path in own.items()}}
+            wall = replace(self.wall, writable=(*self.wall.writable, home, temporary))
+            command = replace(command, env=inside)
+            return run_inside(processes, command, wall, self.means, name=name)
+
+    def reading(self, paths: Iterable[Path]) -> Enclosure:
+        """The same wall, in which `paths` may be read as well."""
+        return replace(self, wall=replace(self.wall, readable=(*self.wall.readable, *paths)))
+
+    @contextmanager
+    def _own_folders(self) -> Iterator[tuple[Path, Path]]:
+        if self.places.own:
+            yield self.places.own
+            return
+        with scratch_folder() as folder:
+            home, temporary = folder / "home", folder / "tmp"
+            home.mkdir()
+            temporary.mkdir()
+            yield home, temporary
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """The walls of a wave: the means of this machine, what is on it, and the settings."""
+
+    means: Means
+    system: System = field(default_factory=lambda: System(()))
+    roles: Mapping[Role, RoleSettings] = field(default_factory=lambda: MappingProxyType({}))
+    passed_over: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The level as people read it."""
+        return self.means.name
+
+    @property
+    def closed(self) -> bool:
+        """True if commands inside reach neither the user's checkout nor another item's places."""
+        return is_closed(self.means)
+
+    def around(self, role: Role, places: Places) -> Enclosure:
+        """The wall around a command of this role in these places."""
+        given = self.roles.get(role) or RoleSettings()
+        if given.network is None and role is Role.TEST and not self._has_loopback:
+            # Servers of tests need a loopback, and this level can only give the host's or none.
+            given = replace(given, network=Network.HOST)
+        wall = wall_of(role, places, self.system, given)
+        # A place that is not there yet cannot be mounted.
+        wall = replace(wall, writable=tuple(one for one in wall.writable if one.exists()))
+        return Enclosure(wall, self.means, places, self.system.links(role))
+
+    @property
+    def _has_loopback(self) -> bool:
+        return self.means.namespaces or self.means.level in _OF_LOOPBACK
+
+
+NO_WALLS = Walls(Means(Level.NONE))
+_known: dict[str, Chosen] = {}  # the answers of this process
+
+
+def is_closed(means: Means) -> bool:
+    """True for the levels that keep commands from files outside."""
+    return means.level.at_least(Level.LANDLOCK)
+
+
+def walls_of(
+    settings: Settings,
+    file: Path | None,
+    avoid: Iterable[Path],
+    processes: Processes,
+    of_checkers: Iterable[Path] = (),
+) -> Walls:
+    """The walls by `[sandbox]`. `file` keeps the answer of the escape test, `of_checkers` are the
+    settings of checkers in the home. Raises CannotRunError below the level that the settings
+    require."""
+    asked = asked_of(settings)
+    if asked.level is Level.NONE and asked.require is Level.NONE:
+        return NO_WALLS
+    try:
+        chosen = walls_here(asked, file, settings.environ, avoid, processes, _known)
+    except WallRefusedError as refused:
+        raise CannotRunError(f"[sandbox]: {refused}") from refused
+    roles = {Role(name): _role(one) for name, one in settings.sandbox_roles.items()}
+    system = system_here(settings.environ, of_checkers)
+    return Walls(chosen.means, system, MappingProxyType(roles), chosen.passed_over)
+
+
+def asked_of(settings: Settings) -> Asked:
+    """The level that the settings name, and the weakest one that they allow."""
+    given = settings.sandbox
+    level = None if given.level == "auto" else Level(given.level)
+    return Asked(level, Level(given.require), given.image or "")
+
+
+def _role(given: RoleSandboxSettings) -> RoleSettings:
+    """The settings of one role. Without a network it is the usual one of the role and level."""
+    network = Network(given.network) if given.network else None
+    return RoleSettings(network, given.readable, given.writable, given.unix_sockets)
+
+
+def _lay_links(home: Path, links: Iterable[tuple[str, Path]]) -> None:
+    """Make the links that a private home lacks. A link into another link would change the user's
+    own home, so none is made below one."""
+    for name, target in links:
+        link = home / name
+        above = (home / parent for parent in Path(name).parents)
+        if not link.is_symlink() and not link.exists() and not any(a.is_symlink() for a in above):
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
