@@ -105,6 +105,13 @@ class Item:
         found: float | None = (self.record.get("usage") or {}).get("costUsd")
         return found
 
+    @property
+    def use(self) -> tuple[str, str]:
+        """Tokens and cost in words; a dash for an item that no agent has worked on."""
+        if not self.record.get("dispatched") and self.tokens is None and self.cost_usd is None:
+            return words.NONE, words.NONE
+        return words.tokens(self.tokens), words.dollars(self.cost_usd)
+
     def risks(self) -> list[tuple[int, str]]:
         """The reasons to read this item before others: weight and sentence, the heaviest first."""
         record = self.record
@@ -183,9 +190,12 @@ class Overview:
         sums = self.wave.get("tokens") or {}
         unmetered, unpriced = sums.get("unmetered") or 0, sums.get("unpriced") or 0
         used = sums.get("total") or None if unmetered else sums.get("total")
+        spent = sums.get("costUsd")
+        if spent is None and used == 0 and not unpriced:
+            spent = 0.0  # no agent was begun
         return (
             words.at_least(words.tokens(used), unmetered),
-            words.at_least(words.dollars(sums.get("costUsd")), unpriced),
+            words.at_least(words.dollars(spent), unpriced),
         )
 
     @property

@@ -24,8 +24,7 @@ def cells(item: Item) -> tuple[str, ...]:
         words.before_after(item.tests),
         str(item.repairs or words.NONE),
         words.duration(item.duration_s),
-        words.tokens(item.tokens),
-        words.dollars(item.cost_usd),
+        *item.use,
     )
 
 

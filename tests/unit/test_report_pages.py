@@ -263,3 +263,12 @@ def test_the_table_fits_the_terminal_and_keeps_name_and_result(width: int) -> No
     assert all(re.search("shipped|failed|refused|undecided|verified", row) for row in rows[1:])
     assert total.startswith("wave: time ")
     assert ("cost" in rows[0].split()) == (width >= 40)
+
+
+def test_an_item_that_no_agent_worked_on_has_no_use_and_its_wave_cost_nothing() -> None:
+    never = {"slug": "a", "verdict": "halted", "dispatched": False, "usage": None}
+    sums = {"total": 0, "costUsd": None, "unmetered": 0, "unpriced": 0}
+    report = {"wave": {"wave_id": "w", "built": [never], "shipped": [], "tokens": sums}}
+    _, (row, _), (total, _) = table_lines(overview(report))
+    assert row.split() == ["a", "halted", *"-----"]
+    assert total == "wave: time -, tokens 0, cost $0"

@@ -74,8 +74,8 @@ def _cells(item: Item) -> str:
         "change": change,
         "repairs": str(item.repairs or words.NONE),
         "time": words.duration(item.duration_s),
-        "tokens": words.tokens(item.tokens),
-        "cost": words.dollars(item.cost_usd),
+        "tokens": item.use[0],
+        "cost": item.use[1],
     }
     shown = (
         f'<span class="{"t" if name == "tests" else "n"}"><span class="vh">{name} </span>'
