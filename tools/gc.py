@@ -38,7 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="DAYS",
         type=_days,
         default=OLDER_THAN_DAYS,
-        help="age of outputs, journal entries and unsigned folders (default: 14)",
+        help="age of outputs, journal entries, kept places and unsigned folders (default: 14)",
     )
     return parser
 
@@ -53,16 +53,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.reclaim import DAY_S, FAILED, Scope, reclaim
     from driver.maintenance.reproduce import existing_state, surroundings
+    from driver.workspace.setup import place_limits
+    from state_store.values.lazy_dataclass import replace
     from tools.program import show, show_each
 
     place = surroundings(args.repo, args.state_dir, args.config)
+    older_than_s, limits = args.older_than * DAY_S, place_limits(place.settings)
     scope = Scope(
         state_dir=existing_state(place),
         repository=place.repository,
         root=place.workspaces,
         environ=place.settings.environ,
-        older_than_s=args.older_than * DAY_S,
+        older_than_s=older_than_s,
         dry=args.dry_run,
+        places=replace(limits, age_s=min(limits.age_s, older_than_s)),
     )
     steps = show_each(reclaim(scope), as_json=args.json)
     document = {"dry_run": args.dry_run, "steps": [step.to_json() for step in steps]}

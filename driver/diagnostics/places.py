@@ -18,12 +18,14 @@ from driver.git.private_git import Repository, find_remote, open_repository, top
 from driver.git.remote import Remote, why_unreachable
 from driver.git.repository import check_usable
 from driver.git.user_hooks import HOOKS, HOOKS_REMEDY, hooks_folder, missing_hooks
+from driver.preparation.kept_places import folder_of, places_in
+from driver.preparation.removal import SUFFIX
 from driver.run_state.plan import Shipping
 from driver.run_state.state_folder import check_state_dir
 from driver.scheduler.context import repository_in_sight
 from driver.terminal.check_result import CheckResult, failed, failed_as, passed, tried, warned
 from driver.terminal.commands import program_command
-from driver.terminal.safe_text import typed
+from driver.terminal.safe_text import counted, typed
 from driver.wave.preflight import shipping_checks, target_checks
 from driver.workspace.repository_info import RepositoryInfo
 from driver.workspace.root import workspace_root
@@ -101,7 +103,18 @@ def workspaces_of(settings: Settings, repository: Repository) -> tuple[Path | No
         return root, failed("workspaces", problem, remedy)
     apart = nearest_folder(root).stat().st_dev != repository.objects.stat().st_dev
     note = ", on another file system than the repository" if apart else ""
-    return root, passed("workspaces", f"{root}{note}")
+    return root, passed("workspaces", f"{root}{note}{_in_wait(root, repository)}")
+
+
+def _in_wait(root: Path, repository: Repository) -> str:
+    """The kept places, and the folders whose removal has not ended."""
+    kept, note = places_in(folder_of(root, repository.top)), ""
+    if kept:
+        mb = sum(place.facts.size for place in kept) / 1e6
+        note = f"; {counted(len(kept), 'place')} of {mb:.0f} MB kept for later waves"
+    if leaving := sum(1 for _ in root.glob(f"*{SUFFIX}")):
+        note += f"; {counted(leaving, 'folder')} of ended runs being removed"
+    return note
 
 
 def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:

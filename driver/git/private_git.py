@@ -7,6 +7,7 @@ importable here too.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,15 @@ from pathlib import Path, PurePosixPath
 
 from driver.domain.results import MODE_NESTED, Change
 from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
-from driver.git.command import BULK_TIMEOUT_S, GitError, raw, records, run_git, text
+from driver.git.command import (
+    BULK_TIMEOUT_S,
+    LOCAL_TIMEOUT_S,
+    GitError,
+    raw,
+    records,
+    run_git,
+    text,
+)
 from driver.git.commit_spec import Commit, CommitSpec, import_stream
 from driver.git.loose_objects import Entry, LooseObjects
 from driver.git.private_reader import PrivateTrees
@@ -114,6 +123,21 @@ class PrivateGit(PrivateTrees):
         self._update_index(work_tree, index, "--index-info", entries)
         self._update_index(work_tree, index, "--stdin", found.files)
         return self._id(self._in(work_tree, index, "write-tree"))
+
+    def names_of_files(self, work_tree: Path, paths: Sequence[str]) -> list[str]:
+        """The ids that the contents of files on disk have, without any conversion. No path may have
+        a line break."""
+        if not paths:
+            return []
+        asked = b"".join(raw(path) + b"\n" for path in paths)
+        argv = (f"--git-dir={self.path}", "hash-object", "--no-filters", "--stdin-paths")
+        done = run_git(argv, cwd=work_tree, env=self.env, stdin=asked, timeout_s=LOCAL_TIMEOUT_S)
+        return text(done.stdout).split()
+
+    def name_of(self, content: bytes) -> str:
+        """The id of a file with this content."""
+        whole = b"blob %d\0%s" % (len(content), content)
+        return hashlib.new(self.object_format, whole, usedforsecurity=False).hexdigest()
 
     def ignored(self, work_tree: Path, index: Path, paths: Iterable[str]) -> dict[str, str]:
         """The ignored paths among `paths`, each with its ignore rule.

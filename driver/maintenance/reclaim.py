@@ -25,6 +25,7 @@ from driver.git.private_git import Repository
 from driver.maintenance.leftovers import BRANCH, leftovers
 from driver.maintenance.past_waves import live_waves, past_waves
 from driver.preparation.copies import remove_folder
+from driver.preparation.kept_places import FOLDER, Limits, is_ours, places_in, surplus
 from driver.preparation.removal import SUFFIX
 from driver.publishing.wave_branches import forget, merged_into, pending_refs, wave_branches
 from driver.run_state.run_registry import clear_up, dead_runs
@@ -33,7 +34,7 @@ from state_store.documents import journal
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_json
 from state_store.documents.journal import safe_slug
-from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_dataclass import dataclass, field
 
 DAY_S = 86_400.0
 _MOMENT_S = 600.0  # longer than Tidegate takes to create and rename any file
@@ -56,6 +57,7 @@ class Scope:
     environ: Mapping[str, str]
     older_than_s: float
     dry: bool = False
+    places: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def reclaim(scope: Scope) -> Iterator[Step]:
     yield from _dead_runs(scope)
     finders = [_temporary_files, _scratch, _old_runs, _old_journal]
     if scope.repository is not None:
-        finders = [_workspaces, _pending_refs, _branches, *finders]
+        finders = [_workspaces, _kept_places, _pending_refs, _branches, *finders]
     for finder in finders:
         for found in finder(scope):
             yield from _carried_out(found, dry=scope.dry)
@@ -130,12 +132,32 @@ def _dead_runs(scope: Scope) -> Iterator[Step]:
 def _workspaces(scope: Scope) -> Iterator[_Found]:
     assert scope.root is not None
     for folder in sorted(scope.root.glob("*/")):
+        if folder.name == FOLDER:
+            continue
         if folder.name.endswith(SUFFIX) and not folder.is_symlink():
             yield _of_ended_run(scope, folder)
             continue
         is_ours = owner_of(folder) is not None or (folder / GIT / "HEAD").is_file()
         if not folder.is_symlink() and (is_ours or not any(folder.iterdir())):
             yield _workspace(scope, folder)
+
+
+def _kept_places(scope: Scope) -> Iterator[_Found]:
+    """Clones and test checkouts that wait for their next use."""
+    assert scope.root is not None
+    for folder in sorted((scope.root / FOLDER).glob("*/")):
+        places = places_in(folder)
+        gone = {one.path for one in surplus(places, scope.places)}
+        for place in places:
+            mb = f"{place.facts.size / 1e6:.0f} MB"
+            drop = partial(remove_folder, place.path, scope.environ) if place.path in gone else None
+            why = "too old, or too many are kept" if drop else "it waits for its next use"
+            yield _Found("place", str(place.path), f"{why} ({mb})", drop)
+        known = {one.path for one in places}
+        for path in folder.iterdir() if is_ours(folder) else ():
+            if path not in known and _age_s(path) > _MOMENT_S:
+                drop = partial(remove_folder, path, scope.environ)
+                yield _Found("place", str(path), "it is damaged", drop)
 
 
 def _of_ended_run(scope: Scope, folder: Path) -> _Found:

@@ -13,6 +13,8 @@ from driver.filesystem.tree import Signature
 _HEADER = struct.Struct(">4sLL")
 _ENTRY = struct.Struct(">10L")  # times with nanoseconds, device, inode, mode, owner, group, size
 _NAME_LENGTH, _EXTENDED = 0x0FFF, 0x4000
+_HIDDEN = 0x8000  # assumed to be unchanged
+_SKIPPED = 0x4000  # in the second half of extended flags
 _VERSIONS = (2, 3)
 _32_BITS = 0xFFFFFFFF
 _SUBMODULE = stat.S_IFDIR | stat.S_IFLNK
@@ -22,7 +24,7 @@ Noted = tuple[int, ...]
 
 def noted_in(index: Path, id_bytes: int) -> dict[str, Noted]:
     """The stat data of each path of an index whose object ids have `id_bytes` bytes. Raises
-    ValueError for another format."""
+    ValueError for another format, and if git would not tell the changes of each file."""
     content = index.read_bytes()
     try:
         magic, version, count = _HEADER.unpack_from(content)
@@ -34,7 +36,10 @@ def noted_in(index: Path, id_bytes: int) -> dict[str, Noted]:
             noted = _ENTRY.unpack_from(content, at)
             flags_at = at + _ENTRY.size + id_bytes
             flags = int.from_bytes(content[flags_at : flags_at + 2], "big")
-            name_at = flags_at + (4 if flags & _EXTENDED else 2)
+            more = content[flags_at + 2 : flags_at + 4] if flags & _EXTENDED else b""
+            if flags & _HIDDEN or int.from_bytes(more, "big") & _SKIPPED:
+                raise ValueError(f"{index} hides the changes of a file")
+            name_at = flags_at + 2 + len(more)
             length = flags & _NAME_LENGTH
             if length == _NAME_LENGTH:
                 length = content.index(b"\0", name_at) - name_at

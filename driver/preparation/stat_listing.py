@@ -82,7 +82,7 @@ class StatListing:
         return {**seen, **{p: (*seen[p], one) for p, one in zip(files, digests, strict=True)}}
 
     def _stat_data(self) -> Mapping[str, Signature]:
-        printed = self._found() if self._many else None
+        printed = self.printed() if self._many else None
         if printed is None:
             seen = self._read()
             self._many = len(seen) > _FEW
@@ -106,8 +106,8 @@ class StatListing:
                 seen |= {f"{name}/{path}": one for path, one in inside.items()}
         return seen
 
-    def _found(self) -> bytes | None:
-        """The output of `find`; None if it cannot list these paths."""
+    def printed(self) -> bytes | None:
+        """The output of `find`, which `records_in` reads; None if it cannot list these paths."""
         program = _system("find")
         names = [name for name in self._names if os.path.lexists(self._top / name)]
         if not program or (self._names and not names):
@@ -121,16 +121,20 @@ class StatListing:
         return done.stdout if done.ok and not done.stderr else None
 
     def _parsed(self, printed: bytes) -> Iterator[tuple[str, Signature]]:
-        fields = os.fsdecode(printed).split("\0")
-        before, self._records = self._records, {}
-        for path, record in zip(fields[:-1:2], fields[1::2], strict=True):
-            name = path[2:]
-            self._records[name] = record
+        before, self._records = self._records, records_in(printed)
+        for name, record in self._records.items():
             signature = self._seen.get(name) if before.get(name) == record else _read_out(record)
             if signature is None:
                 signature = signature_at(f"{self._top}/{name}")
             if signature is not None:  # else it was just removed
                 yield name, signature
+
+
+def records_in(printed: bytes) -> dict[str, str]:
+    """Maps each path to what `find` printed of it: kind and mode, and of all but folders also size,
+    times and inode."""
+    fields = os.fsdecode(printed).split("\0")
+    return {path[2:]: one for path, one in zip(fields[:-1:2], fields[1::2], strict=True)}
 
 
 def _digests(top: Path, files: Sequence[str]) -> list[int] | None:

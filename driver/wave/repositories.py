@@ -29,6 +29,7 @@ from driver.git.private_git import (
 from driver.git.repository import read_from
 from driver.git.signing import signer_of
 from driver.git.user_hooks import copy_hooks
+from driver.preparation.kept_places import KeptPlaces, folder_of
 from driver.preparation.removal import finish_removals, remove_after_the_run
 from driver.run_state.plan import Planned
 from driver.test_command.invocations import programs
@@ -39,7 +40,7 @@ from driver.workspace.in_place import InPlaceContext
 from driver.workspace.repository_context import RepositoryContext
 from driver.workspace.root import workspace_root
 from driver.workspace.run_folder import write_owner
-from driver.workspace.setup import preparation
+from driver.workspace.setup import place_limits, preparation
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
 from state_store.values.lazy_dataclass import dataclass, replace
@@ -125,6 +126,9 @@ class RepositoryOpener:
         guard = self._checkout_guard(checkout, folder)
         context = CloneContext(folder, git, repository, prepare, remote, guard)
         made.append(context)
+        if (limits := place_limits(settings)).places:
+            kept = folder_of(root, checkout.top)
+            context.warm.kept = KeptPlaces(kept, limits, self.mark, context.remove)
         here = sum(planned.home.top == top for planned in self.plan)
         context.hands_on = here > agents_at_once(settings)
         context.checkouts = context.pool(_trees_for(settings, len(context.paths)))

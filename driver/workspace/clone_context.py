@@ -29,6 +29,7 @@ from driver.preparation.kept_copies import KeptCopies, KeptCopy
 from driver.preparation.removal import Removal
 from driver.preparation.setup_reads import SetupKey, SetupReads
 from driver.preparation.stat_listing import StatListing
+from driver.preparation.warm_places import AGENTS, TESTS, WarmPlaces
 from driver.walls.roles import Places
 from driver.workspace import setup
 from driver.workspace.clone_workspace import CloneWorkspace
@@ -73,16 +74,19 @@ class CloneContext(GitContext):
         self._reads = SetupReads(prepare.setup, prepare.reads, self.paths, self.text)
         self._changes = dict[str, tuple[Change, ...]]()
         own_folder(folder, git.environ)
-        self._by_content = not notes_all_changes(folder / "probe")
+        by_content = self._by_content = not notes_all_changes(folder / "probe")
         self._copies = KeptCopies(
-            repository.top,
-            prepare.copy,
-            git.environ,
-            folder / "copies",
-            by_content=self._by_content,
+            repository.top, prepare.copy, git.environ, folder / "copies", by_content=by_content
         )
         for name in ("items", "proving", "reading", "indexes"):
             (folder / name).mkdir(exist_ok=True)
+        self.warm = WarmPlaces(
+            git,
+            folder / "warm",
+            lambda tree: self.files_in(self._changed_from_base(tree)),
+            self.remove,
+            by_content=by_content,
+        )
         self.checkouts = self.pool(1)
 
     def pool(self, size: int) -> TestCheckouts:
@@ -110,6 +114,7 @@ class CloneContext(GitContext):
         self.checkouts.close()
         folder = self.folder / f"at-{commit[:12]}"
         moved = CloneContext(folder, self.git, replace(self.repository, head=commit), self._prepare)
+        moved.warm.kept = self.warm.kept
         self.checkouts = moved.pool(size)
 
     def workspace(
@@ -118,7 +123,7 @@ class CloneContext(GitContext):
         name = safe_slug(slug)  # an item may be called ../../home, and its folder is removed later
         top, index = self.folder / "items" / name, self.folder / "indexes" / name
         lay = self._copies.lay_for_agent if self.hands_on else self._copies.copy_to
-        environment, kept = self._furnish(top, index, self.base_tree, self.paths, lay)
+        environment, kept = self._furnish(top, index, self.base_tree, self.paths, lay, AGENTS)
         exclude(top)
         made = CloneWorkspace(self, top, index, work_dir, owned)
         made.kept = kept
@@ -198,6 +203,7 @@ class CloneContext(GitContext):
 
     def close(self) -> None:
         self.checkouts.close()
+        self.warm.finish()
         self._removal.stop()
 
     @property
@@ -231,33 +237,23 @@ class CloneContext(GitContext):
 
     def _without_setup(self, number: int, tree: str) -> TreeCheckout:
         path, index = self._new_place(number)
-        _, kept = self._furnish(path, index, tree, (), self._copies.lay)
+        _, kept = self._furnish(path, index, tree, (), self._copies.lay, TESTS)
         listing = self._listing(path, (".git", *self._copies.names))
         seen = listing.look()
         # Its `.git` is as `show_as_staged` makes one, and nothing has run here yet.
         borrow_objects(path / ".git", self.repository, self.git.path / "objects")
         own = snapshot(path / ".git")
         shown = "" if self.has_attributes else tree
-        return TreeCheckout(
-            path,
-            index,
-            self.git,
-            listing,
-            {},
-            seen,
-            own,
-            shown,
-            kept=kept,
-            remove=self.remove,
-            is_new=True,
-        )
+        made = TreeCheckout(path, index, self.git, listing, {}, seen, own, shown, kept=kept)
+        made.remove, made.warm, made.is_new = self.remove, self.warm, True
+        return made
 
     def _set_up(self, number: int, tree: str) -> TreeCheckout:
         path, index = self._new_place(number)
         changes = self._changed_from_base(tree)
         paths = self.paths.union(c.path for c in changes) - {c.path for c in changes if c.deleted}
         folders = self.folders | {str(up) for c in changes for up in PurePosixPath(c.path).parents}
-        environment, _ = self._furnish(path, index, tree, paths, self._copies.copy_to)
+        environment, _ = self._furnish(path, index, tree, paths, self._copies.copy_to, TESTS)
         for folder in folders:
             # Compiled from the tree's files. If size and second equal those of the next tree,
             # Python would run this tree's code instead.
@@ -278,6 +274,7 @@ class CloneContext(GitContext):
             beside=setup.environment_at(path) if environment else None,
             environment=environment,
             remove=self.remove,
+            warm=self.warm,
         )
 
     def _listing(self, path: Path, without: tuple[str, ...] = (".git",)) -> StatListing:
@@ -292,7 +289,11 @@ class CloneContext(GitContext):
         """The places of a command in the clone or checkout at `top`."""
         return setup.places_at(top, self.objects)
 
+    def keep(self, folder: Path) -> bool:
+        return self.warm.keep(folder)
+
     def remove(self, folder: Path) -> None:
+        self.warm.forget(folder)
         if self.is_large:
             self._removal.remove(folder)
         else:
@@ -305,13 +306,14 @@ class CloneContext(GitContext):
         tree: str,
         tracked: Iterable[str],
         lay: Callable[[Path], KeptCopy | None],
+        kind: str,
     ) -> tuple[dict[str, str], KeptCopy | None]:
         """Write `tree`, the copied paths with `lay`, and a `.git` to `path`, and run the set-up
         there. Returns the variables for programs in this folder, and what `lay` returned."""
         with all_or_nothing(path):
             with self._writing:
                 remove_tree(path)
-                self.git.checkout(tree, path, index)
+                self.warm.lay(tree, path, index, kind)
                 self._own_git.lay(path, index, head=self.base, branch=self.repository.branch)
                 if tree != self.base_tree:
                     borrow_objects(path / ".git", self.repository, self.git.path / "objects")

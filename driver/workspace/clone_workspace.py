@@ -265,7 +265,8 @@ class CloneWorkspace(Workspace):
             with contextlib.suppress(OSError):
                 self.kept.put_aside()
         try:
-            self.context.remove(self.top)
+            if not self.context.keep(self.top):
+                self.context.remove(self.top)
             if self.beside:
                 self.context.remove(self.beside)
         except OSError as trouble:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change
 from driver.filesystem.tree import Signature, remove_tree
 from driver.git.branch_view import BranchView
-from driver.git.loose_objects import MODE_FOLDER
+from driver.git.loose_objects import MODE_FOLDER, Entry
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import configured
 from driver.git.signing import Signer
@@ -28,6 +28,8 @@ from state_store.values.lazy_dataclass import dataclass, field
 CLONE = "clone"
 IN_PLACE = "in_place"
 _MAX_NAMED = 20
+# `text=auto` alone changes no file that is written on this system.
+_CONVERSIONS = ("eol", "crlf", "ident", "filter", "working-tree-encoding", "[attr]")
 REPLACED = "objects of your repository were given another content (see `git fsck`): {}"
 
 
@@ -88,6 +90,10 @@ class TestCheckout:
         content. The paths `written` had these signatures last."""
         del written
         return ()
+
+
+def _has_rules(path: str) -> bool:
+    return path.rpartition("/")[2] == ".gitattributes"
 
 
 class Workspace(ABC):
@@ -232,6 +238,11 @@ class GitContext(RepositoryContext):
     def lay_git(self, path: Path, index: Path) -> None:
         """Give a checkout a new `.git` at the base, with a copy of `index`."""
 
+    def keep(self, folder: Path) -> bool:
+        """Keep the folder of a workspace for a later one; False if it is to be removed."""
+        del folder
+        return False
+
     def remove(self, folder: Path) -> None:
         """Remove the folder of a workspace or checkout. Raises OSError."""
         remove_tree(folder)
@@ -270,7 +281,29 @@ class GitContext(RepositoryContext):
     @functools.cached_property
     def has_attributes(self) -> bool:
         """True if the base has a `.gitattributes` file."""
-        return any(path.rpartition("/")[2] == ".gitattributes" for path in self.paths)
+        return any(map(_has_rules, self.paths))
+
+    @functools.cached_property
+    def files(self) -> Mapping[str, Entry]:
+        """Mode and id of each file, link and submodule of the base."""
+        return {path: self.listed[path] for path in self.paths}
+
+    def files_in(self, changes: Iterable[Change]) -> Mapping[str, Entry] | None:
+        """The `files` of a tree with these changes against the base; None if attributes may give
+        the files on disk other contents than they have in git."""
+        changed = tuple(changes)
+        rules = [path for path in self.paths if _has_rules(path)]
+        if any(_has_rules(c.path) for c in changed) or any(map(self._may_convert, rules)):
+            return None
+        if not changed:
+            return self.files
+        new = {c.path: (c.mode, c.blob) for c in changed if c.mode and c.blob}
+        gone = {c.path for c in changed if c.deleted}
+        return {p: entry for p, entry in self.files.items() if p not in gone} | new
+
+    def _may_convert(self, path: str) -> bool:
+        """True if a file of attributes may be more than notes for diffs and merges."""
+        return any(word in self.text(path) for word in _CONVERSIONS)
 
     @functools.cached_property
     def _objects(self) -> frozenset[str]:

@@ -15,6 +15,7 @@ from driver.execution.processes import (
     child_environment,
     could_not_run_reason,
 )
+from driver.preparation.kept_places import Limits
 from driver.preparation.private_python import PrivatePython, may_install_python
 from driver.walls.roles import Places
 from driver.walls.wall import Role
@@ -26,6 +27,7 @@ from tools.settings.load import Settings
 
 SetupCommand = str | tuple[str, ...]
 _MAX_SHOWN = 500
+_MB, _DAY_S = 1_000_000, 86_400.0
 
 
 def _no_commands(command: SetupCommand, folder: Path, environment: Mapping[str, str]) -> str:
@@ -102,6 +104,12 @@ def preparation(
         given.setup_reads,
         PrivatePython(environ, top) if may_install else None,
     )
+
+
+def place_limits(settings: Settings) -> Limits:
+    """The limits of the clones and test checkouts that are kept for later."""
+    given = settings.workspace
+    return Limits(given.warm_places, given.warm_mb * _MB, given.warm_days * _DAY_S)
 
 
 def run_setup(

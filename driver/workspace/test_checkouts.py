@@ -20,6 +20,7 @@ from driver.preparation.index_stats import differing, noted_in
 from driver.preparation.kept_copies import KeptCopy
 from driver.preparation.setup_reads import SetupKey
 from driver.preparation.stat_listing import StatListing
+from driver.preparation.warm_places import WarmPlaces
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass, field
@@ -34,7 +35,8 @@ class TreeCheckout(TestCheckout):
     """A folder with exactly one git tree and the products of the set-up. `products` are the files
     that the set-up made on the tree `made_for`, `seen` all files of the current tree, as `listing`
     lists them. The folder `beside` has more of its products. The copied paths `kept` are in
-    neither. `is_new` is true until the first use if nothing ran in it yet."""
+    neither. `is_new` is true until the first use if nothing ran in it yet. `warm` keeps the folder
+    for a later run."""
 
     index: Path
     git: PrivateGit
@@ -47,6 +49,7 @@ class TreeCheckout(TestCheckout):
     beside: Path | None = None
     kept: KeptCopy | None = None
     remove: Callable[[Path], None] = remove_tree
+    warm: WarmPlaces | None = None
     is_new: bool = False
     identity: tuple[int, ...] = field(init=False)
 
@@ -60,6 +63,11 @@ class TreeCheckout(TestCheckout):
     def probe(self) -> Path:
         """A file next to the index, touched to read the time of the file system."""
         return self.index.with_suffix(".tick")
+
+    @property
+    def is_warm(self) -> bool:
+        """True for the folder of an earlier run."""
+        return self.warm is not None and self.warm.is_warm(self.path)
 
     def tampered(self) -> tuple[str, ...]:
         suspects = self.touched({})
@@ -123,11 +131,14 @@ class TreeCheckout(TestCheckout):
             time.sleep(0.001)
             os.utime(self.probe)
 
-    def discard(self) -> None:
-        """Remove the checkout. `gc` removes the rest later; a new checkout has a new name."""
-        for folder in filter(None, (self.path, self.beside)):
+    def discard(self, *, is_spoiled: bool = False) -> None:
+        """Remove the checkout, or keep it for a later run. `gc` removes the rest later; a new
+        checkout has a new name."""
+        is_kept = not is_spoiled and self.warm is not None and self.warm.keep(self.path)
+        for folder in (None if is_kept else self.path, self.beside):
             with contextlib.suppress(OSError):
-                self.remove(folder)
+                if folder is not None:
+                    self.remove(folder)
         self.index.unlink(missing_ok=True)
         self.probe.unlink(missing_ok=True)
 
@@ -273,6 +284,8 @@ class TestCheckouts:
                 self._keep(fresh)
             elif self._shows(fresh, tree):
                 return fresh
+            elif fresh.is_warm:  # what still writes there is of an earlier run
+                return self._made_new(tree)
             else:
                 whose = "the set-up" if fresh.made_for else "another process"
                 raise CannotRunError(
@@ -291,7 +304,7 @@ class TestCheckouts:
                 checkout.settle()
         finally:
             if not shown:
-                checkout.discard()
+                checkout.discard(is_spoiled=True)
         return shown
 
 

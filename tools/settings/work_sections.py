@@ -147,6 +147,13 @@ class WorkspaceSettings:
     files"""
     setup_timeout_s: float = setting(kinds.SECONDS, 900.0)
     """the longest that one set-up command may take"""
+    warm_places: int = setting(whole_number(0, 10_000), 16)
+    """how many clones and test checkouts of more than 500 files are kept for later items and waves,
+    beside the workspaces of the repository; 0 keeps none ([more](#places-that-are-kept))"""
+    warm_mb: int = setting(whole_number(0), 4_000)
+    """how many megabytes the files of the kept places may have together"""
+    warm_days: int = setting(whole_number(0, 3_650), 7)
+    """how many days a place waits for its next use"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,283 @@
+"""Brings the work tree of an earlier clone or test checkout to a git tree, which takes a tenth of
+the time of a new one.
+
+After a place is written, `find` lists it. At its next use, what `find` prints otherwise is removed,
+for no program can set back the change time of a file. The files that tests read are compared with
+their ids in git as well, and so are all files where a file system does not note every change. Then
+git writes what is missing or differs. What cannot be brought back like this is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from driver.domain.results import MODE_FILE, MODE_LINK, MODE_PROGRAM
+from driver.execution.worker_pool import BackgroundTask
+from driver.filesystem.tree import remove_tree
+from driver.git.loose_objects import Entry
+from driver.git.private_git import GitError, PrivateGit
+from driver.preparation.index_stats import noted_in
+from driver.preparation.kept_places import (
+    INDEX,
+    LISTING,
+    TREE,
+    KeptPlace,
+    KeptPlaces,
+    PlaceFacts,
+    identity_of,
+    is_ours,
+    size_of,
+    write_facts,
+)
+from driver.preparation.stat_listing import StatListing, records_in
+from state_store.documents.errors import CannotRunError
+from state_store.values.lazy_dataclass import dataclass
+
+AGENTS, TESTS = "agents", "tests"
+_FEW = 500  # with fewer files, a new checkout takes no longer
+_MOST_MENDED = 5000
+_END_LIMIT_S = 10.0
+_HARMLESS = "security."  # the labels of a system
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """A place in use. Its folder `beside` has the listing and the index of its first state."""
+
+    beside: Path
+    identity: tuple[int, ...]
+    is_warm: bool
+
+
+class WarmPlaces:
+    """The places of one run. `scratch` is a folder of the run, and `remove` removes a large folder.
+    `files` returns the files of a tree, None if they may not be compared by their ids. With
+    `by_content`, the file system does not note every change. Without `kept`, all places are new.
+    Safe to use from many threads."""
+
+    def __init__(
+        self,
+        git: PrivateGit,
+        scratch: Path,
+        files: Callable[[str], Mapping[str, Entry] | None],
+        remove: Callable[[Path], None],
+        *,
+        by_content: bool,
+    ) -> None:
+        self.kept: KeptPlaces | None = None
+        self._git, self._scratch, self._remove = git, scratch, remove
+        self._files = files
+        self._by_content = by_content
+        self._numbers = itertools.count()
+        self._laid: dict[Path, _Laid] = {}
+        self._lock = threading.Lock()
+        self._waiting: list[Path] = []
+        self._task: BackgroundTask[None] | None = None
+
+    def lay(self, tree: str, path: Path, index: Path, kind: str) -> None:
+        """Write `tree` to `path`, and the stat data of its files into `index`. Neither exists
+        yet."""
+        files = self._files(tree) if self.kept else None
+        may_keep = files is not None and len(files) > _FEW
+        if may_keep and files and self._from_kept(tree, files, path, index, kind):
+            return
+        self._git.checkout(tree, path, index)
+        if may_keep:
+            self._note(path, index, kind, tree)
+
+    def is_warm(self, path: Path) -> bool:
+        """True for a place that was used before."""
+        return path in self._laid and self._laid[path].is_warm
+
+    def keep(self, path: Path) -> bool:
+        """Take a place away and keep it for a later use; False if it is to be removed instead."""
+        laid = self._laid.pop(path, None)
+        if laid is None:
+            return False
+        if self.kept is None or identity_of(path) != laid.identity:
+            self._throw_away(laid.beside)
+            return False
+        try:
+            path.rename(laid.beside / TREE)
+        except OSError:
+            self._throw_away(laid.beside)
+            return False
+        with self._lock:
+            self._waiting.append(laid.beside)
+            if self._task is None:
+                self._task = BackgroundTask(self._work)
+        return True
+
+    def forget(self, path: Path) -> None:
+        """Never keep the place at `path`."""
+        if laid := self._laid.pop(path, None):
+            self._throw_away(laid.beside)
+
+    def finish(self) -> None:
+        """Wait until the places are kept, but not for long. What is left goes with the run."""
+        deadline = time.monotonic() + _END_LIMIT_S
+        while (task := self._task) and time.monotonic() < deadline:
+            task.wait(max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            self._waiting.clear()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._task = None
+                    return
+                place = self._waiting.pop(0)
+            try:
+                remove_tree(place / TREE / ".git")
+                _mended(place / TREE, place)
+                assert self.kept is not None
+                self.kept.put(place)
+            except OSError:
+                self._throw_away(place)
+
+    def _note(
+        self, path: Path, index: Path, kind: str, tree: str, *, is_warm: bool = False
+    ) -> None:
+        """Note the state of a place, so that it can be kept."""
+        identity, printed = identity_of(path), StatListing(path, without=(".git",)).printed()
+        if self.kept is None or printed is None or not is_ours(path):
+            return
+        beside = self._scratch / str(next(self._numbers))
+        try:
+            beside.mkdir(mode=0o700, parents=True)
+            (beside / LISTING).write_bytes(printed)
+            shutil.copyfile(index, beside / INDEX)
+            size = size_of(list(records_in(printed).values()))
+            write_facts(beside, PlaceFacts(kind, tree, size, identity, self.kept.run))
+        except OSError:
+            self._throw_away(beside)
+        else:
+            self._laid[path] = _Laid(beside, identity, is_warm)
+
+    def _from_kept(
+        self, tree: str, files: Mapping[str, Entry], path: Path, index: Path, kind: str
+    ) -> bool:
+        assert self.kept is not None
+        own = kind == AGENTS  # no test of this run was ever in the checkout of another test
+        while place := self.kept.take(kind, tree, self._scratch, of_this_run=own):
+            try:
+                if self._is_brought(place, tree, files, path, index, kind):
+                    return True
+            except (OSError, CannotRunError, GitError, ValueError):
+                pass
+            finally:
+                self._throw_away(place.path)
+            self._throw_away(path)
+            index.unlink(missing_ok=True)
+        return False
+
+    def _is_brought(
+        self,
+        place: KeptPlace,
+        tree: str,
+        files: Mapping[str, Entry],
+        path: Path,
+        index: Path,
+        kind: str,
+    ) -> bool:
+        """Bring a place to `tree` at `path`. Raises OSError, GitError or ValueError if that is
+        impossible."""
+        if identity_of(place.path / TREE) != place.facts.identity:
+            return False
+        (place.path / TREE).rename(path)
+        (place.path / INDEX).rename(index)
+        found, is_as_listed = _mended(path, place.path)
+        if sys.platform == "linux":
+            _require_no_attributes(path, (name for name, one in found.items() if one[0] == "d"))
+        if self._by_content or kind == TESTS:
+            noted_in(index, 32 if self._git.object_format == "sha256" else 20)
+            wrong = [*self._differing(path, found, files, index)]
+            for name in wrong:
+                remove_tree(path / name)
+            self._git.switch(tree, path, index)
+        elif not is_as_listed or place.facts.tree != tree:
+            self._git.switch(tree, path, index)
+        self._note(path, index, kind, tree, is_warm=True)
+        return True
+
+    def _differing(
+        self, top: Path, found: Mapping[str, str], files: Mapping[str, Entry], index: Path
+    ) -> Iterator[str]:
+        """The files that are not as in `files`, by mode and content. Others are left to git."""
+        modes = _modes(index.with_suffix(".mode"))
+        asked = []
+        for name, record in found.items():
+            mode, blob = files.get(name, ("", ""))
+            if not mode or record[0] == "d":
+                continue
+            if mode == MODE_LINK and record[0] == "l":
+                target = os.fsencode((top / name).readlink())
+                if self._git.name_of(target) != blob:
+                    yield name
+            elif "\n" in name or record.split(" ", 1)[0] != f"f{modes.get(mode)}":
+                yield name
+            else:
+                asked.append(name)
+        names = self._git.names_of_files(top, asked)
+        for name, blob in zip(asked, names, strict=True):
+            if files[name][1] != blob:
+                yield name
+
+    def _throw_away(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):
+            self._remove(folder)
+
+
+def _mended(top: Path, place: Path) -> tuple[dict[str, str], bool]:
+    """Remove what is not as in the listing of a place; returns the records of what is left, and
+    whether nothing differed. Raises OSError if that is impossible."""
+    before = (place / LISTING).read_bytes()
+    listing = StatListing(top, without=(".git",))
+    printed = listing.printed()
+    if printed is None:
+        raise OSError(f"{top} cannot be listed")
+    noted, now = records_in(before), records_in(printed)
+    differing = [name for name, record in now.items() if noted.get(name) != record]
+    if len(differing) > _MOST_MENDED:
+        raise OSError(f"too much differs in {top}")
+    for name in sorted(differing):
+        right = noted.get(name, "")
+        if now[name][0] == right[:1] == "d":
+            (top / name).chmod(int(right[1:], 8))
+        else:
+            remove_tree(top / name)
+    if not differing:
+        return now, len(now) == len(noted)
+    again = listing.printed()
+    left = records_in(again) if again is not None else {"": ""}
+    if any(noted.get(name) != record for name, record in left.items()):
+        raise OSError(f"{top} is still written to")
+    return left, False
+
+
+def _require_no_attributes(top: Path, folders: Iterable[str]) -> None:
+    """Raise OSError if a folder has extended attributes, such as rights for others that its new
+    files would get."""
+    for folder in ("", *folders):
+        names = os.listxattr(top / folder, follow_symlinks=False)
+        if any(not name.startswith(_HARMLESS) for name in names):
+            raise OSError(f"{top / folder} has extended attributes")
+
+
+def _modes(probe: Path) -> dict[str, str]:
+    """The modes of files in git, and those of new files on disk."""
+    probe.unlink(missing_ok=True)
+    probe.touch()
+    mode = stat.S_IMODE(probe.lstat().st_mode)
+    probe.unlink()
+    return {MODE_FILE: f"{mode:o}", MODE_PROGRAM: f"{mode | (mode & 0o444) >> 2:o}"}
