@@ -218,18 +218,15 @@ def emit_report(  # noqa: PLR0913, PLR0917 - the source's parameters, which call
 ) -> dict[str, Any]:
     """The report of a cycle: the fixed keys, those of the original project that are not empty, and
     `more`, without None and empty lists."""
-    optional = {
-        "items_failed_build": items_failed_build,
-        "items_skipped": items_skipped,
-        "branch": branch,
-        "sha": sha,
-        "halt_reason": halt_reason,
-        "ceiling_reason": ceiling_reason,
-        "error": error,
+    items = {"items_failed_build": items_failed_build, "items_skipped": items_skipped}
+    place = {"branch": branch, "sha": sha}
+    why = {"halt_reason": halt_reason, "ceiling_reason": ceiling_reason, "error": error}
+    tracker = {
         "tracker_update_error": tracker_update_error,
         "tracker_update_attempted": tracker_update_attempted,
         "tracker_unmapped_slugs": tracker_unmapped_slugs,
     }
+    optional: dict[str, Any] = {**items, **place, **why, **tracker}
     return {
         "phase": phase,
         "wave_id": wave_id,
