@@ -16,6 +16,7 @@ _WORDS = {LIVELY: "running", PATIENT: "held", BAD: "red", QUIET: "waiting", GOOD
 _HEADER = Row("item", QUIET, "phase", "time", "tokens", "cost", "silent", "last line of its output")
 _LEAST_WITH_HEADER = 6  # lines for items
 _WIDEST_NAME, _WIDEST_PHASE = 32, 16
+_NARROW = 60  # cells; below it the sums take two lines, and a name all the room that is left
 _LEAST_LAST = 12  # cells; a shorter last line says nothing
 
 
@@ -48,7 +49,8 @@ def frame(found: Board, width: int, height: int) -> tuple[Line, ...]:
     is_high = height > 3 * _KEPT_FOR_EVENTS
     told = [line for note in found.notes for line in _on_lines(note, columns, 1 + is_high)]
     notes = [Line(line, BOLD) for line in told[: max(0, height - 2)]]
-    sums = [Line(clip(one, columns), BOLD) for one in joined(found.totals, columns, 1 + is_high)]
+    most = 2 if is_high and columns < _NARROW else 1
+    sums = [Line(clip(one, columns), BOLD) for one in joined(found.totals, columns, most)]
     room = height - len(notes) - len(sums) - (_KEPT_FOR_EVENTS if is_high else 1)
     header = (_HEADER,) if room >= _LEAST_WITH_HEADER and found.rows else ()
     rows = _chosen(found.rows, max(0, room - len(header)))
@@ -115,7 +117,7 @@ class _Shape(NamedTuple):
         elapsed = max(5, _widest([row.elapsed for row in rows]))
         left = columns - 2 - _with_gap(phase) - _with_gap(elapsed)
         wanted = min(_widest([row.name for row in rows]), _WIDEST_NAME)
-        name = max(1, min(wanted, max(left, 1) if columns < 60 else max(12, columns // 4)))
+        name = max(1, min(wanted, max(left, 1) if columns < _NARROW else max(12, columns // 4)))
         left -= name
         found = {"cost": 0, "tokens": 0, "silent": 0}
         for texts in found:
