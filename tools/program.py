@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from driver.terminal.invocation import current, error_document, schema
+from driver.terminal.redacting_stream import hiding_secrets
 from driver.terminal.safe_text import json_text, log_text
 from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
 
@@ -48,7 +49,13 @@ def program(
 
 def exit_code(name: str, work: Callable[[], int]) -> int:
     """The exit code of `work`. A TidegateError becomes one sentence on stderr after the name, and
-    a document on stdout if the program was asked for JSON."""
+    a document on stdout if the program was asked for JSON. Nothing that is printed shows the
+    secrets of the environment, or those that a setting adds."""
+    with hiding_secrets(os.environ):
+        return _exit_code(name, work)
+
+
+def _exit_code(name: str, work: Callable[[], int]) -> int:
     try:
         try:
             return flushed(work)

@@ -62,6 +62,7 @@ def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.reproduce import existing_state, surroundings
     from driver.terminal.safe_text import safe_text
     from state_store.documents.files import read_bytes
+    from state_store.redaction.installed import redacted
     from tools.program import show
 
     place = surroundings(args.repo, args.state_dir)
@@ -78,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
     document = one.to_json()
     lines = [f"{key}: {'-' if value is None else value}" for key, value in document.items()]
     if one.patch is not None:
-        lines += ["", safe_text(read_bytes(one.patch).decode("utf-8", "replace"))]
+        lines += ["", safe_text(redacted(read_bytes(one.patch).decode("utf-8", "replace")))]
     show(document, lines, as_json=args.json)
     return 0
 

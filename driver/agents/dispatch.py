@@ -17,6 +17,7 @@ from typing import Any
 
 from driver.agents.agent_request import AgentRequest
 from driver.agents.instructions import instructions
+from driver.agents.secret_check import redacted_result
 from driver.backend_api.driver import (
     ALL_SETTINGS,
     FAILURE_AGENT,
@@ -55,6 +56,7 @@ from driver.walls.wall import Role
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 from state_store.documents.journal import safe_slug
+from state_store.redaction.installed import redacted
 from state_store.values.lazy_dataclass import dataclass, replace
 
 _RUNS_AT_LIMIT = 2
@@ -103,6 +105,7 @@ def dispatch(item: ItemRun, request: AgentRequest) -> Iterator[Dispatched]:
     the known sum of all tries. The checkout is guarded until the block ends. Raises GateClosedError
     or InterruptedWaveError before it costs anything."""
     spending, gates = item.wave.spending, request.backend.gates
+    request = replace(request, prompt=redacted(request.prompt))
     spending.check(gates)
     own = nullcontext(TestCheckout(item.workspace.top, environment=item.workspace.environment))
     copy = item.workspace.reading_copy(request.tree) if request.tree else own
@@ -230,7 +233,7 @@ def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout, one: Dispat
     try:
         with slot() as own:
             asked = replace(worker_request, environment={**worker_request.environment, **own})
-            result = as_ours(WorkerResult, driver.dispatch_worker(asked))
+            result = redacted_result(as_ours(WorkerResult, driver.dispatch_worker(asked)))
         result.usage = _sound(item, request, result)
         return result
     except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
@@ -267,7 +270,7 @@ def _worker_request(
         scratch=scratch,
         environment=_environment(item, request, files),
         between_tries=between_tries,
-        instructions=told if wanted == INSTRUCTIONS else "",
+        instructions=redacted(told) if wanted == INSTRUCTIONS else "",
         commands=tuple(command_text(c) for c in (spec.test_command, spec.self_check) if c),
         whole_project=wanted == ALL_SETTINGS,
         is_enclosed=item.wave.walls.closed,
@@ -329,6 +332,7 @@ def run_test_command(
     """Run a test. After an exception in the backend, nothing is known about the work."""
     given = command if isinstance(command, str) else list(command)
     try:
-        return driver.run_bounded(given, str(folder), limits)
+        done = driver.run_bounded(given, str(folder), limits)
+        return replace(done, stdout=redacted(done.stdout), stderr=redacted(done.stderr))
     except Exception as error:  # noqa: BLE001 - as above
         return CommandResult(1, could_not_run=f"the backend's run_command failed: {error!r}")

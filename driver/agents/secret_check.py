@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from driver.backend_api.driver import WorkerResult
 from driver.domain.commit_message import commit_message
 from driver.domain.results import MODE_NESTED, Change
 from driver.domain.work_item import WorkItem
 from driver.workspace.clone_context import CloneContext
+from state_store.redaction.installed import redacted, redacted_value
+from state_store.values.lazy_dataclass import replace
 from tools.secret_rules.known_values import secrets_of
 from tools.secret_rules.publishing import objections
 from tools.settings.load import Settings
@@ -37,6 +40,21 @@ def without_secrets(text: str, settings: Settings) -> str:
     for name, value in _known(settings).items():
         text = text.replace(value, f"[{name}]")
     return text
+
+
+def redacted_result(result: WorkerResult) -> WorkerResult:
+    """The answer with redacted texts. The files of the work are judged elsewhere: a secret in one
+    refuses the work."""
+    fault = result.fault
+    if fault is not None:
+        fault = replace(fault, message=redacted(fault.message))
+    return replace(
+        result,
+        text=redacted(result.text),
+        error=redacted(result.error) if result.error else result.error,
+        structured=redacted_value(result.structured),
+        fault=fault,
+    )
 
 
 def _known(settings: Settings) -> dict[str, str]:

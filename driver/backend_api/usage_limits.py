@@ -23,10 +23,11 @@ _LIMIT = lazy_pattern(
 )
 _EPOCH = lazy_pattern(r"\|\s*(\d{10})(\d{3})?\b")
 _SPAN = lazy_pattern(
-    r"\b(?:again|resets?) (?:in|after)\s+(?:about\s+)?(?P<span>(?:\d+\s*[a-z]+[\s,]*(?:and\s+)?)+)",
+    r"\b(?:again|resets?) (?:in|after)\s+(?:about\s+)?"
+    r"(?P<span>(?:\d{1,6}\s{0,9}[a-z]+[\s,]{0,9}(?:and\s+)?){1,9})",
     re.IGNORECASE,
 )
-_SPAN_PART = lazy_pattern(r"(\d+)\s*([a-z])", re.IGNORECASE)
+_SPAN_PART = lazy_pattern(r"(\d{1,6})\s{0,9}([a-z])", re.IGNORECASE)
 _SPAN_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "w": 604_800}
 _ISO = lazy_pattern(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)\s*(Z|UTC|[+-]\d\d:\d\d)?")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -13,6 +13,7 @@ from typing import Any
 
 from driver.backends.recorded import Key, Recorded
 from state_store.documents.errors import CannotRunError, InputError
+from state_store.redaction.installed import redacted_value
 
 FORMAT = "tidegate-recording"
 VERSION = 1
@@ -49,7 +50,7 @@ class RecordingWriter:
         self._append(entry.to_json())
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        line = json.dumps(record, allow_nan=False).encode("ascii") + b"\n"
+        line = json.dumps(redacted_value(record), allow_nan=False).encode("ascii") + b"\n"
         try:
             with self._lock, self._path.open("ab") as file:
                 file.write(line)

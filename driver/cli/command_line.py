@@ -24,16 +24,19 @@ from driver.scheduler.context import CycleRequest, repository_in_sight
 from driver.terminal.color import is_terminal, width_of_terminal
 from driver.terminal.invocation import schema
 from driver.terminal.progress import Progress, Terminal, to_stderr
+from driver.terminal.redacting_stream import hiding_secrets
 from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import WaveRequest, check, wave_id_of
 from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents import failpoints
 from state_store.documents.errors import InputError, TidegateError
 from state_store.documents.json_document import read_json
+from state_store.redaction.installed import hide
 from tools.program import require_current_folder
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
 from tools.settings.schema import FLAGS
+from tools.settings.secret_values import secret_values
 
 Job = Callable[[argparse.Namespace, cycle.RunWave, CancellationToken], dict[str, Any]]
 
@@ -52,7 +55,8 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
     keep_standard_files()
     output = None  # until the file is proven writable
     lines: tuple[str, ...] = ()
-    with listening(CancellationToken()) as stop:  # also around the report, to write it whole
+    # The secrets are hidden, and signals heard, also around the report, which has to be whole.
+    with hiding_secrets(process_environment()), listening(CancellationToken()) as stop:
         try:
             require_current_folder()
             check_places(args)
@@ -201,7 +205,7 @@ def _repository(args: argparse.Namespace, elsewhere: Sequence[Path]) -> Path | N
 
 
 def _settings(args: argparse.Namespace, repo: Path | None) -> Settings:
-    return load_settings(
+    settings = load_settings(
         project=repo,
         config=Path(args.config) if args.config else None,
         flags={
@@ -209,6 +213,8 @@ def _settings(args: argparse.Namespace, repo: Path | None) -> Settings:
             for name, flag in FLAGS.items()
         },
     )
+    hide(secret_values(settings))
+    return settings
 
 
 def _bounded(args: argparse.Namespace, manifest: Any) -> Any:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from driver.filesystem.safe_file_access import NotPlainError, open_plain
+from driver.filesystem.safe_file_access import NotPlainError, open_plain, read_growing
 from driver.live.outputs import outputs
 from driver.terminal.amounts import tokens, usd
 from driver.terminal.safe_text import counted, describe_verdict, log_line
@@ -106,7 +106,7 @@ class FileTail:
         ):
             if self._at < 0:
                 self._at = max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES)
-            file.seek(self._at)
-            data = file.read()
-        self._at += len(data)
+            size = os.fstat(file.fileno()).st_size
+            data = read_growing(file, self._at, max(0, size - self._at))
+            self._at = max(self._at, size)
         return data

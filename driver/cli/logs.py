@@ -39,11 +39,13 @@ def _run(asked: argparse.Namespace) -> int:
     from state_store.write_api import begun_database
     from tools.program import show
     from tools.settings.load import resolve_state_dir
+    from tools.settings.secret_values import hide_configured
 
     if asked.follow and asked.json:
         raise InputError("--follow is for people: leave it or --json out")
     if asked.lines < 0:
         raise InputError("--lines is 0 or more")
+    hide_configured()
     state_dir = resolve_state_dir(asked.state_dir)
     with EventStore(begun_database(state_dir)) as store:
         log = Log(store, _wave(store, asked.wave), asked.item, asked.lines or None)

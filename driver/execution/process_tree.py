@@ -127,6 +127,7 @@ class ProcessTree(ABC):
         """The result of the run, without its duration."""
         ending, reason = self._ending()
         streams, keep = self._streams, self.command.keep_bytes
+        streams.redact()
         return Finished(
             ending=ending,
             exit_code=self.facts["exit"] if ending is Ending.EXITED else None,

@@ -16,6 +16,7 @@ from io import FileIO
 from pathlib import Path
 
 from driver.execution.command import Command
+from driver.filesystem.redacted_files import redact_file
 from state_store.values.lazy_dataclass import dataclass
 
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # the bytes after the first of a UTF-8 character
@@ -42,6 +43,11 @@ class Streams:
     def size(self) -> int:
         """The bytes printed so far."""
         return sum(os.fstat(file.fileno()).st_size for file in (self.stdout, self.stderr))
+
+    def redact(self) -> None:
+        """Take known secrets out of both outputs, before anything is cut or kept."""
+        for file in (self.stdout, self.stderr):
+            redact_file(file.fileno())
 
     def writers(self) -> list[int]:
         """The processes that have these files open as output, if /proc shows them."""

@@ -12,10 +12,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import BinaryIO
 
 from state_store.documents.errors import CannotRunError
+from state_store.redaction.installed import current
 from state_store.values.lazy_dataclass import dataclass
 
 MAX_LISTED = 2000
@@ -83,25 +85,36 @@ def read_plain(root: Path, path: str, limit: int) -> bytes | None:
 
 
 def read_plain_end(root: Path, path: str, most: int) -> tuple[bytes, int]:
-    """The last `most` bytes of a regular file, and the number of bytes before them. Nothing of a
-    link, a pipe or a file that cannot be read."""
+    """The last `most` bytes of a regular file, without known secrets, and the number of bytes
+    before them. Nothing of a link, a pipe or a file that cannot be read."""
     with suppress(OSError, NotPlainError), open_plain(root, path) as file:
         before = max(os.fstat(file.fileno()).st_size - most, 0)
-        file.seek(before)
-        return file.read(most), before
+        return read_growing(file, before, most), before
     return b"", 0
 
 
+def read_growing(file: BinaryIO, start: int, most: int) -> bytes:
+    """At most `most` bytes of a growing file from `start` on, without known secrets, also without
+    those that begin before or may end later."""
+    redactor = current()
+    margin = min(start, redactor.margin) if redactor else 0
+    file.seek(start - margin)
+    data = file.read(margin + most)
+    return redactor.data(data, skip=margin, open_ended=True) if redactor else data
+
+
 @contextmanager
-def open_plain(root: Path, path: str) -> Iterator[BinaryIO]:
-    """A regular file below `root`, open for reading. Raises NotPlainError for anything else, and
-    never waits for the writer of a pipe."""
+def open_plain(root: Path, path: str, *, write: bool = False) -> Iterator[BinaryIO]:
+    """A regular file below `root`, open for reading, or also to `write`. Raises NotPlainError for
+    anything else, and never waits for the writer of a pipe."""
     *parents, name = path.split("/")
     with _folder(root, parents) as folder:
         if (found := folder.stat(name)) is None:
             raise FileNotFoundError(path)
         _require_regular(found, path)
-        with os.fdopen(folder.open(name, os.O_RDONLY | _FILE | _PATIENCE), "rb") as file:
+        flags = os.O_RDWR if write else os.O_RDONLY
+        with FileIO(folder.open(name, flags | _FILE | _PATIENCE), "r+" if write else "r") as raw:
+            file = BufferedReader(raw)
             _require_regular(os.fstat(file.fileno()), path)
             yield file
 

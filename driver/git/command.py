@@ -16,6 +16,7 @@ from pathlib import Path
 from driver.execution.processes import Captured, capture
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
+from state_store.redaction import installed as hidden
 
 LOCAL_TIMEOUT_S = 120.0
 BULK_TIMEOUT_S = 900.0  # checkouts and packs: bound by the disk
@@ -87,8 +88,8 @@ class GitError(TidegateError):
 
 
 def redacted(text: str) -> str:
-    """Returns `text` with user names and passwords in URLs masked."""
-    return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)
+    """Returns `text` with user names and passwords in URLs masked, and without known secrets."""
+    return hidden.redacted(re.sub(r"(?<=://)[^/\s@]+@", "***@", text))
 
 
 def verb_of(argv: Sequence[str]) -> str:

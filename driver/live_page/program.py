@@ -38,11 +38,13 @@ def _run(asked: argparse.Namespace) -> int:
     from state_store.views.store_summary import wave_named
     from state_store.write_api import begun_database
     from tools.settings.load import process_environment, resolve_state_dir
+    from tools.settings.secret_values import hide_configured
 
     if asked.json:
         raise InputError("serve is for people: leave --json out; status --json has the same facts")
     if not 0 <= asked.port <= 65535:
         raise InputError("--port is a number from 0 to 65535")
+    hide_configured()
     state_dir = resolve_state_dir(asked.state_dir)
     path, token = begun_database(state_dir), secrets.token_urlsafe(18)
     wave = wave_named(str(path), asked.wave) if asked.wave else None

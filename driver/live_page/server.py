@@ -24,6 +24,7 @@ from driver.live_page.feed import Feed
 from driver.live_page.page import page
 from driver.terminal.safe_text import safe_line
 from state_store.documents.errors import TidegateError
+from state_store.redaction.installed import redacted_value
 from tools import halt
 
 MOST_CONNECTIONS, MOST_STREAMS = 48, 12
@@ -203,7 +204,8 @@ class _Handler(BaseHTTPRequestHandler):
                 is_new = self.server.feed.wait(version, _PING_S)
                 if is_new or version < 0:
                     version, message = self.server.feed.since(version)
-                    self.wfile.write(b"data: " + json.dumps(message).encode() + b"\n\n")
+                    text = json.dumps(redacted_value(message))
+                    self.wfile.write(f"data: {text}\n\n".encode())
                 else:
                     self.wfile.write(b": nothing new\n\n")
                 # At most a few states a second, however much happens.
@@ -215,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"said": text}, status)
 
     def _json(self, document: Any, status: HTTPStatus = HTTPStatus.OK) -> None:
-        self._answer(status, json.dumps(document).encode(), _JSON, "")
+        self._answer(status, json.dumps(redacted_value(document)).encode(), _JSON, "")
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, nonce: str) -> None:
         with contextlib.suppress(OSError):

@@ -18,6 +18,7 @@ from driver.notices import notice
 from driver.run_state.context import Wave
 from driver.terminal.safe_text import without_remedy
 from state_store.documents.errors import TidegateError
+from state_store.redaction.installed import redacted_value
 from state_store.views.wave_progress import WaveProgress, read_progress
 from tools.secret_rules.known_values import scan_known_values, secrets_of
 from tools.settings.load import Settings
@@ -34,7 +35,7 @@ def notify(wave: Wave) -> None:
     settings = wave.settings.notify
     say = wave.recorder.say
     try:
-        facts = without_secrets(_facts(wave), wave.settings.environ)
+        facts = without_secrets(redacted_value(_facts(wave)), wave.settings.environ)
     except TidegateError as error:
         say(f"no notice was sent: {error}")
         return

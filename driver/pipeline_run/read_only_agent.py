@@ -19,6 +19,7 @@ from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
 from driver.terminal.safe_text import bounded, safe_text
 from state_store.documents.files import write_text_atomic
+from state_store.redaction.installed import redacted
 
 MAX_CHARS = 60_000
 
@@ -79,6 +80,6 @@ def _read(path: Path) -> str:
         if not stat.S_ISREG(path.lstat().st_mode):
             return ""
         with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(2 * MAX_CHARS)
+            return redacted(file.read(2 * MAX_CHARS))
     except OSError:
         return ""

@@ -29,11 +29,9 @@ _NOT_FETCHED = lazy_pattern(
     re.IGNORECASE,
 )
 _TESTS_FAILED = (1, 101)  # the exit codes of runners for red tests; 101 is cargo's
-_LIMIT = lazy_pattern(
-    r"coverage[^\n]*(?:threshold|limit|required|fail|not met|below)"
-    r"|(?:threshold|limit|required|fail)[^\n]*coverage",
-    re.IGNORECASE,
-)
+_COVERAGE = "coverage"
+_LIMIT_AFTER = ("threshold", "limit", "required", "fail", "not met", "below")
+_LIMIT_BEFORE = _LIMIT_AFTER[:4]
 # The names of the checks.
 RED_FIRST = "red first"
 CANARY = "canary"
@@ -179,7 +177,12 @@ def is_check_beside(proof: TestRun, canary: TestRun, planted: int) -> bool:
 
 def names_limit(output: str) -> bool:
     """True if a run tells of a limit of coverage, which makes its exit code red as well."""
-    return _LIMIT.search(output) is not None
+    lines = (line for line in output.lower().split("\n") if _COVERAGE in line)
+    return any(
+        any(line.find(word, line.index(_COVERAGE)) >= 0 for word in _LIMIT_AFTER)
+        or any(0 <= line.find(word) < line.rindex(_COVERAGE) for word in _LIMIT_BEFORE)
+        for line in lines
+    )
 
 
 def of_spot_checks(

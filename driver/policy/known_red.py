@@ -17,9 +17,11 @@ from driver.runners.result import Counts
 from state_store.values.lazy_pattern import lazy_pattern
 
 # A file with the number of a line, as in tracebacks: `File "a/b.py", line 3`, `a/b.js:3`.
-_PLACE = lazy_pattern(r"([\w./-]*\w\.\w+)(?:\", line |[:(])\d+")
-
-_FILE = lazy_pattern(r"[\w./-]*\w\.\w+(?=::| > | \u203a |$)")
+# Begins only where a path can begin and gives nothing back, so a hostile line takes no time.
+_PATH = r"(?<![\w./-])([\w./-]++)"
+_PLACE = lazy_pattern(rf"{_PATH}(?:\", line |[:(])\d")
+_FILE = lazy_pattern(rf"{_PATH}(?=::| > | \u203a |$)")
+_ENDING = lazy_pattern(r"\w\.\w+$")
 _DOTTED = lazy_pattern(r"\(([\w.]+)\)$")
 
 
@@ -72,14 +74,20 @@ def names_change(proof: TestRun, changes: Iterable[Change]) -> bool:
     """True if the file of a red test, or a place in a traceback, is a changed file or its test. The
     own names of tests do not count: `test_calc` may stand in any file."""
     words = stems_in_output(one.path for one in changes)
-    places = (*_PLACE.findall(proof.output), *(one for red in proof.failing for one in _files(red)))
+    named = filter(_has_ending, _PLACE.findall(proof.output))
+    places = (*named, *(one for red in proof.failing for one in _files(red)))
     return not words.isdisjoint(map(stem_of, places))
+
+
+def _has_ending(path: str) -> bool:
+    """True for `a/b.py`, with an ending of letters after its last point."""
+    return _ENDING.search(path, max(0, path.rfind(".") - 1)) is not None
 
 
 def _files(name: str) -> Iterator[str]:
     """The files in the name of a test: `a/b.py::test_c`, `a/b.js > c`, and for `(a.b.Class.test)`
     and `a::b::test` the modules."""
-    files = _FILE.findall(name)
+    files = [*filter(_has_ending, _FILE.findall(name))]
     yield from files
     if not files:
         yield from name.split("::")[:-1]

@@ -33,6 +33,7 @@ from state_store.documents.errors import StoppedByPolicyError, TidegateError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.journal_facts import journal_facts
 from state_store.documents.locks import locked
+from state_store.redaction.installed import redacted
 from state_store.values.lazy_dataclass import asdict, dataclass, replace
 from tools.secret_rules.known_values import scan_known_values, secrets_of
 from tools.settings.load import Settings
@@ -224,7 +225,7 @@ def _proposal(wave: Wave, context: CloneContext, own: Pairs, batch: PushedBatch)
 
     def harmless(*texts: Callable[[], str]) -> str:
         """The first of the texts that holds no secret of this machine; "" if all do."""
-        made = (text() for text in texts)
+        made = (redacted(text()) for text in texts)
         return next((text for text in made if not scan_known_values(text.encode(), secrets)), "")
 
     return Proposal(

@@ -23,7 +23,6 @@ _MAVEN = lazy_pattern(
 _MAVEN_NONE = lazy_pattern(r"^(?:No tests to run\.|Tests are skipped\.)$", re.M)
 
 _GRADLE_TOTAL = lazy_pattern(r"^(\d+) tests? completed(.*)$", re.M)
-_GRADLE_TEST = lazy_pattern(r"^\S.* > .+ (PASSED|FAILED|SKIPPED)$", re.M)
 _GRADLE_TASK = lazy_pattern(r"^(?:> Task )?:(?:\S+:)?test( NO-SOURCE)?(?: [A-Z-]+)?$", re.M)
 
 _RSPEC = lazy_pattern(
@@ -41,7 +40,8 @@ _PHPUNIT_WORD = lazy_pattern(r"(\w+): (\d+)")
 
 # The words depend on the user's language; their order and sum do not.
 _DOTNET = lazy_pattern(
-    r"^ *\S[^:\n]*! +[-:] +[^:,\n]+: *(\d+), [^:,\n]+: *(\d+), [^:,\n]+: *(\d+), [^:,\n]+: *(\d+)"
+    r"^ *\S[^:\n]{0,300}! +[-:] +[^:,\n]{1,99}: *(\d+), [^:,\n]{1,99}: *(\d+)"
+    r", [^:,\n]{1,99}: *(\d+), [^:,\n]{1,99}: *(\d+)"
     r"(?:, .*?)?(?: - (?P<assembly>.+))?$",
     re.M,
 )
@@ -100,7 +100,8 @@ def _read_gradle(text: str) -> Found:
         parts.append(Counts("gradle", int(every) - skipped, by_word.get("failed", 0), skipped))
     if parts:
         return (total("gradle", parts),)
-    listed = Counter(_GRADLE_TEST.findall(text))
+    ends = (line.rpartition(" ") for line in text.split("\n") if line[:1].strip())
+    listed = Counter(word for test, _, word in ends if 0 < test.find(" > ", 1) < len(test) - 3)
     passed, failed = listed["PASSED"], listed["FAILED"]
     if passed:
         return (Counts("gradle", passed + failed, failed, listed["SKIPPED"]),)

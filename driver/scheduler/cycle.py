@@ -46,7 +46,9 @@ from driver.wave.planning import check
 from state_store.database.publications import Publication
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
+from state_store.redaction.installed import hiding, redacted_value
 from state_store.views.publications import known_publications
+from tools.settings.secret_values import secret_values
 
 # A dry run, and a cycle that finds nothing to do, load nothing of what follows here and below.
 if TYPE_CHECKING:
@@ -78,9 +80,11 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
     cycle: Cycle | None = None
     try:
         cycle = settled(request)
-        check_halt(cycle.state_dir)
-        followed = {} if cycle.dry_run else _followed(cycle)
-        return _wave(cycle, run_wave, wave_id) | followed
+        with hiding(secret_values(cycle.settings)):
+            check_halt(cycle.state_dir)
+            followed = {} if cycle.dry_run else _followed(cycle)
+            report = _wave(cycle, run_wave, wave_id) | followed
+            return dict(redacted_value(report))
     except GateClosedError as closed:
         if cycle is not None and not cycle.dry_run:
             from driver.notices.send import notify_closed  # noqa: PLC0415 - only for a closed gate

@@ -9,6 +9,7 @@ from dataclasses import replace
 from driver.agents.attempt import is_unproven, of_trouble, save
 from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.execution.cancellation import InterruptedWaveError
+from driver.filesystem.redacted_files import redact_folder
 from driver.limits.admission import CEILING, BackendClosedError, GateClosedError
 from driver.pipeline_run.engine import run_pipeline
 from driver.pipeline_run.phase_prompt import check_prompts
@@ -39,6 +40,8 @@ def run_item(item: ItemRun, state: ResumeState) -> ItemOutcome:
     except Exception as bug:  # noqa: BLE001 - one item's bug must not take the others' work along
         item.say("".join(traceback.format_exception(bug)))
         verdict, reason = Verdict.UNDECIDED, f"internal error: {bug!r}"
+    finally:
+        redact_folder(item.scratch_path)  # what agents and tests wrote there by themselves
     return item.settle(item.outcome(verdict, reason))
 
 

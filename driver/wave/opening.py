@@ -40,10 +40,12 @@ from driver.workspace.saved_patch import WORK
 from state_store.api import StateAPI
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
+from state_store.redaction.installed import hiding
 from state_store.views.anchors import check_kept
 from state_store.views.publications import import_publications
 from state_store.write_api import STATE_DB_FILENAME
 from tools.settings.load import Settings
+from tools.settings.secret_values import secret_values
 
 WALLS = "walls.json"  # in the state folder
 _TEMPORARY_STATE = "state"  # in the run folder, for a wave without a state folder
@@ -80,7 +82,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _admitted(request, plan.settings)
     side = SideProcesses.ending_with(stop, drivers, plan.settings.limits.halt_push_s)
-    with contextlib.ExitStack() as cleanup:
+    with hiding(secret_values(plan.settings)), contextlib.ExitStack() as cleanup:
         with _errors_described():
             run_dir, state_dir = cleanup.enter_context(_folders(request.state_dir, wave_id))
             api = _open_store(request, state_dir, cleanup)

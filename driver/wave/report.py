@@ -20,6 +20,7 @@ from driver.pull_requests.body import Proposed
 from driver.run_state.plan import Planned
 from driver.wave.evidence_summary import project_doubts, read_first
 from state_store.documents.errors import ExitCode
+from state_store.redaction.redactor import Redactor
 from state_store.values.lazy_dataclass import asdict, dataclass, field
 
 
@@ -70,6 +71,7 @@ class WaveReport:
     uses: tuple[tuple[str, Usage], ...] | None = None
     recorded: bool = False
     proposed: tuple[Proposed, ...] = ()
+    redactor: Redactor | None = field(default=None, repr=False)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -93,7 +95,12 @@ def is_done(item: ItemReport, *, shipping: bool) -> bool:
 
 
 def to_json(report: WaveReport) -> dict[str, Any]:
-    """The dict that `run_wave` returns."""
+    """The dict that `run_wave` returns, without the secrets of the wave."""
+    document = _document(report)
+    return report.redactor.value(document) if report.redactor else document
+
+
+def _document(report: WaveReport) -> dict[str, Any]:
     shipped = [item.planned.slug for item in report.items if item.commit]
     resumed = sum(item.outcome.resumed for item in report.items)
     rebuilt = len(report.items) - resumed

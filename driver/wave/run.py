@@ -23,6 +23,8 @@ from driver.wave.planning import WaveRequest, wave_id_of
 from driver.wave.report import WaveReport
 from driver.wave.repositories import agents_at_once
 from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
+from state_store.redaction.installed import current
+from state_store.values.lazy_dataclass import replace
 
 HALT_LOOK_S = 0.1
 
@@ -47,7 +49,7 @@ def run(request: WaveRequest) -> WaveReport:
             report = with_requests(report, wave, propose(wave, outcomes, shipments))
             wave.recorder.ended(report.abort_reason)
             _notify(wave)
-            return report
+            return replace(report, redactor=current())
     except TidegateError as error:
         if not is_begun and isinstance(error, GateClosedError):
             _notify_closed(request, wave_id, error)

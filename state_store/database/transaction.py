@@ -12,6 +12,7 @@ from typing import Any
 
 from state_store.database import item_blocks
 from state_store.database.event_rows import START, decode, encode, row_hash, to_event
+from state_store.database.events import TRACKER
 from state_store.database.kept_items import Fold, create, create_all, keep, one
 from state_store.database.leases import Lease, LeaseRow, required
 from state_store.database.publications import PublicationBook
@@ -22,6 +23,7 @@ from state_store.documents.clock import Instant
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import sync_folder
 from state_store.documents.item_id import id_of
+from state_store.redaction.installed import redacted, redacted_value
 
 Draft = tuple[str, str, str | None]  # type, payload as JSON, the id in the payload
 Head = tuple[int, bytes]  # version, link
@@ -47,7 +49,11 @@ def drafted(stream: str, actor: str, events: Sequence[tuple[str, Any]]) -> list[
     for kind, payload in events:
         "".join((stream, actor, kind)).encode("utf-8")  # raises for half a surrogate pair
         key = id_of(payload) if isinstance(payload, dict) else None
-        drafts.append((kind, encode(payload), key))
+        text = encode(payload)
+        if stream != TRACKER:  # its items are texts of the user, whose file keeps them as they are
+            shown = redacted(text)
+            text = text if shown == text else encode(redacted_value(payload))
+        drafts.append((kind, text, key))
     return drafts
 
 

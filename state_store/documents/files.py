@@ -20,6 +20,7 @@ from state_store.documents import strict_json
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.indented_json import indented
+from state_store.redaction.installed import redacted, redacted_value
 
 MAX_BYTES = 64 * 2**20
 _AT_REST_NS = 2_000_000_000  # file systems count time in steps of up to two seconds
@@ -74,6 +75,9 @@ class StagedFile:
     def of_json(cls, path: Path, obj: Any, indent: int | None = 2) -> Self:
         """Stage `obj` as JSON and a newline. Raises ValueError or TypeError if it is not JSON."""
         text = _json_text(obj, indent, ensure_ascii=False)
+        if redacted(text) != text:  # each text by itself, so that it stays JSON
+            obj = redacted_value(obj)
+            text = _json_text(obj, indent, ensure_ascii=False)
         try:
             body = f"{text}\n".encode()
         except UnicodeEncodeError:  # half a surrogate pair, as in an undecodable file name
@@ -125,7 +129,7 @@ def write_text_atomic(path: Path, text: str) -> None:
     folder, and keeps the permissions of the replaced file. Raises CannotRunError with the file's
     name if the write fails.
     """
-    write_bytes_atomic(path, text.encode("utf-8", "replace"))
+    write_bytes_atomic(path, redacted(text).encode("utf-8", "replace"))
 
 
 def write_bytes_atomic(path: Path, data: bytes) -> None:
@@ -160,7 +164,7 @@ def write_text_where_named(path: Path, text: str) -> None:
         write_text_atomic(path, text)
         return
     with _disk_trouble(path), path.open("w", encoding="utf-8", newline="") as stream:
-        stream.write(text)
+        stream.write(redacted(text))
 
 
 def replace_unchanged(

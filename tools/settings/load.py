@@ -34,6 +34,7 @@ from tools.settings.schema import (
     ReviewSettings,
     RoleSandboxSettings,
     SandboxSettings,
+    SecretsSettings,
     ShipSettings,
     VerifySettings,
     WorkspaceSettings,
@@ -59,6 +60,7 @@ class Settings:
     checkpoint: CheckpointSettings
     audit: AuditSettings
     notify: NotifySettings
+    secrets: SecretsSettings
     state_dir: Path
     environ: Mapping[str, str] = field(repr=False)
     files: tuple[Path, ...] = ()

@@ -1,4 +1,5 @@
-"""The settings of a run around its items: sandbox, ship, limits, checkpoint, audit, notices.
+"""The settings of a run around its items: sandbox, ship, limits, checkpoint, audit, notices,
+secrets.
 
 The text below a field is its meaning; docs/configuration.md and the schema of the config are made
 from it.
@@ -171,3 +172,15 @@ class NotifySettings:
     ([operations.md](operations.md#notices))"""
     timeout_s: float = setting(kinds.SECONDS, 10.0)
     """how long the program or the POST may take; after a signal at most 2 s"""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretsSettings:
+    """The values that no text of Tidegate may show."""
+
+    files: tuple[Path, ...] = setting(kinds.PATHS, ())
+    """files of keys, such as `.env` or `~/.aws/credentials`, whose values are hidden like those of
+    variables with a key's name: in every report, log, event, prompt, notice and pull request
+    ([operations.md](operations.md#hidden-values)). A missing file has no values"""
+    variables: tuple[str, ...] = setting(kinds.VARIABLES, ())
+    """further environment variables whose values are hidden"""

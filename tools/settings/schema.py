@@ -20,6 +20,7 @@ from tools.settings.run_sections import (
     NotifySettings,
     RoleSandboxSettings,
     SandboxSettings,
+    SecretsSettings,
     ShipSettings,
 )
 from tools.settings.work_sections import (
@@ -48,6 +49,7 @@ __all__ = [
     "ReviewSettings",
     "RoleSandboxSettings",
     "SandboxSettings",
+    "SecretsSettings",
     "ShipSettings",
     "VerifySettings",
     "WorkspaceSettings",
@@ -69,6 +71,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "checkpoint": CheckpointSettings,
     "audit": AuditSettings,
     "notify": NotifySettings,
+    "secrets": SecretsSettings,
 }
 STATE_DIR = "state_dir"
 PRICES = "prices"

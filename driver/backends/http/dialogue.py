@@ -42,6 +42,7 @@ from driver.backends.http.patch_protocol import (
 )
 from driver.backends.http.reply import TransportError
 from driver.backends.http.request_shape import Shapes, payload, without_refused
+from state_store.redaction.installed import redacted_value
 from state_store.values.lazy_dataclass import dataclass, field
 
 _LONG_ANSWER = 32_768  # tokens, asked for when an answer was cut off
@@ -215,4 +216,4 @@ class Dialogue:
         with suppress(OSError):  # a failed log entry stops no work
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / "exchange.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(parts) + "\n")
+                file.write(json.dumps(redacted_value(parts)) + "\n")

@@ -25,6 +25,7 @@ from driver.reports.summary_lines import PAGE
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import replace_unflushed, write_json_atomic
 from state_store.documents.indented_json import indented
+from state_store.redaction.installed import redacted, redacted_value
 
 Json = Mapping[str, Any]
 Say = Callable[[str], None]
@@ -39,6 +40,7 @@ _MOST_SUMMARY_BYTES = 2**20
 def write_reports(report: Json, folder: Path, environ: Mapping[str, str], say: Say) -> Json:
     """Writes all reports of a wave into its folder, and returns the short document; the whole
     report if its details could not be written."""
+    report = redacted_value(report)
     changes: dict[str, Diff] = {}
     try:
         changes = diffs(report, environ)
@@ -48,7 +50,7 @@ def write_reports(report: Json, folder: Path, environ: Mapping[str, str], say: S
     short, details = split(report, folder, sizes)
     try:
         for path, record in details.items():
-            replace_unflushed(path, _json(record))
+            replace_unflushed(path, _json(redacted_value(record)))
     except (OSError, ValueError) as error:
         say(f"the details of the report are not in the run folder, so the report has them: {error}")
         short = dict(report)
@@ -65,7 +67,7 @@ def write_reports(report: Json, folder: Path, environ: Mapping[str, str], say: S
     }
     for name, make in made.items():
         try:
-            text = make().encode("utf-8", "replace")
+            text = redacted(make()).encode("utf-8", "replace")
             replace_unflushed(folder / name, text)
         except Exception as error:  # noqa: BLE001 - a page is no reason to lose the report
             say(f"{name} was not written: {error!r}")

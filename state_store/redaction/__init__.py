@@ -1,0 +1,1 @@
+"""Takes known secret values out of texts, in each spelling that programs give them."""
