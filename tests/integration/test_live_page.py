@@ -66,7 +66,11 @@ def ask(
 
 def messages(server: LivePageServer) -> Iterator[dict[str, Any]]:
     """The messages of a stream, as a browser gets them."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=PATIENCE_S)
+    return messages_at(server.server_port)
+
+
+def messages_at(port: int) -> Iterator[dict[str, Any]]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         connection.request("GET", "/events")
         answer = connection.getresponse()
@@ -371,6 +375,7 @@ def test_serve_prints_its_address_and_ends_with_ctrl_c(done: Scene) -> None:
             connection.request("GET", "/")
             assert connection.getresponse().status == 200
             connection.close()
+            assert next(messages_at(port))["wave"]["wave_id"] == "w1"
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=PATIENCE_S)
         finally:
