@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from driver.walls.wall import Limits
@@ -69,7 +70,7 @@ def _made(wanted: dict[str, int]) -> Iterator[tuple[str, Path, int]]:
         held = [one for one in missing if version == 2 or one in controllers]
         if not held or not os.access(parent / "cgroup.procs", os.W_OK):
             continue
-        remove_left(parent)
+        _tidy(parent)
         folder = parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
         try:
             folder.mkdir()
@@ -110,6 +111,12 @@ def _breaches(controller: str, folder: Path, version: int) -> int:
     return 0
 
 
+@cache
+def _tidy(parent: Path) -> None:
+    """Remove what killed runs left, once in the life of this process."""
+    remove_left(parent)
+
+
 def remove_left(parent: Path) -> None:
     """Remove the groups of ended runs. One that still holds a process stays."""
     for folder in parent.glob(f"{_PREFIX}*"):
@@ -119,21 +126,25 @@ def remove_left(parent: Path) -> None:
                 folder.rmdir()
 
 
-def own_groups() -> Iterator[tuple[Path, Path, int, tuple[str, ...]]]:
+@cache
+def own_groups() -> tuple[tuple[Path, Path, int, tuple[str, ...]], ...]:
     """The group of this process in each hierarchy: the mount, the folder, the version and the
     controllers."""
-    with suppress(OSError):
+    try:
         own = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-        places = {named: path for _, named, path in (line.split(":", 2) for line in own)}
-        for mount, kind, options in _MOUNTED.findall(mounts):
-            for named, path in places.items():
-                controllers = tuple(named.split(","))
-                folder = Path(mount + path)
-                if kind == "cgroup2" and not named:
-                    yield Path(mount), folder, 2, ()
-                elif kind == "cgroup" and named and set(controllers) & set(options.split(",")):
-                    yield Path(mount), folder, 1, controllers
+    except OSError:
+        return ()
+    places = {named: path for _, named, path in (line.split(":", 2) for line in own)}
+    found = list[tuple[Path, Path, int, tuple[str, ...]]]()
+    for mount, kind, options in _MOUNTED.findall(mounts):
+        for named, path in places.items():
+            controllers, folder = tuple(named.split(",")), Path(mount + path)
+            if kind == "cgroup2" and not named:
+                found.append((Path(mount), folder, 2, ()))
+            elif kind == "cgroup" and named and set(controllers) & set(options.split(",")):
+                found.append((Path(mount), folder, 1, controllers))
+    return tuple(found)
 
 
 def _parents() -> Iterator[tuple[Path, int, tuple[str, ...]]]:

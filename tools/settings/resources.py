@@ -36,3 +36,30 @@ EXCLUSIVE = Kind(
         "title": "true, false or list of names",
     },
 )
+
+
+def _size(raw: Any) -> int:
+    if isinstance(raw, str):
+        found = re.fullmatch(SIZE_PATTERN[1:-1], raw.strip())
+        if found is None:
+            raise ValueError
+        return int(float(found[1]) * _UNITS[found[2] or ""])
+    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
+        raise ValueError
+    return raw
+
+
+_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+SIZE_PATTERN = r"^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|KiB|MiB|GiB|TiB)?$"
+SIZE = Kind(
+    'a size such as "2 GiB" or a number of bytes',
+    _size,
+    str,
+    shape={
+        "anyOf": [
+            {"type": "integer", "minimum": 0},
+            {"type": "string", "pattern": SIZE_PATTERN},
+        ],
+        "title": "size",
+    },
+)
