@@ -13,6 +13,7 @@ from driver.filesystem.temporary import scratch_folder
 from driver.walls.choice import Asked, Chosen, WallRefusedError
 from driver.walls.here import system_here, walls_here
 from driver.walls.inside import run_inside
+from driver.walls.machine import limits_of
 from driver.walls.roles import Places, RoleSettings, System, wall_of
 from driver.walls.wall import Level, Means, Network, Role, Wall
 from state_store.documents.errors import CannotRunError
@@ -127,7 +128,7 @@ def walls_of(
         chosen = walls_here(asked, file, settings.environ, avoid, processes, _known)
     except WallRefusedError as refused:
         raise CannotRunError(f"[sandbox]: {refused}") from refused
-    roles = {Role(name): _role(one) for name, one in settings.sandbox_roles.items()}
+    roles = {Role(name): _role(Role(name), one) for name, one in settings.sandbox_roles.items()}
     system = system_here(settings.environ, of_checkers)
     return Walls(chosen.means, system, MappingProxyType(roles), chosen.passed_over)
 
@@ -139,10 +140,11 @@ def asked_of(settings: Settings) -> Asked:
     return Asked(level, Level(given.require), given.image or "")
 
 
-def _role(given: RoleSandboxSettings) -> RoleSettings:
+def _role(role: Role, given: RoleSandboxSettings) -> RoleSettings:
     """The settings of one role. Without a network it is the usual one of the role and level."""
     network = Network(given.network) if given.network else None
-    return RoleSettings(network, given.readable, given.writable, given.unix_sockets)
+    limits = limits_of(role, given)
+    return RoleSettings(network, given.readable, given.writable, given.unix_sockets, limits)
 
 
 def _lay_links(home: Path, links: Iterable[tuple[str, Path]]) -> None:

@@ -290,16 +290,18 @@ def attack(folder: Path, level: Level, attacks: Sequence[Injection]) -> list[str
         wrong += [] if stage.victim_is_well() else ["the victim is not well"]
         built = {record["slug"]: record for record in ran.report["wave"]["built"]}
         for number, one in enumerate(attacks):
-            record = built.get(slug_of(number))
-            wrong += [f"{one.name}: {why}" for why in _untold(one, record)]
+            slug = slug_of(number)
+            said = "\n".join(line for line in ran.err.splitlines() if f" {slug}: " in line)
+            wrong += [f"{one.name}: {why}" for why in _untold(one, built.get(slug), said)]
         wrong += _shipped_beside(stage)
     return wrong
 
 
-def _untold(one: Injection, record: dict[str, Any] | None) -> Iterator[str]:
+def _untold(one: Injection, record: dict[str, Any] | None, said: str) -> Iterator[str]:
+    """The reason why an attempt that can be seen was not named, or honest work did not ship."""
     if record is None:
         yield "it has no result"
-    elif one.seen and one.seen not in json.dumps(record):
+    elif one.seen and one.seen not in f"{said}{json.dumps(record)}":
         yield f"nothing tells of {one.seen!r}: {record['verdict']}, {record.get('reason')}"
     elif not one.seen and not one.ends and record["verdict"] != "verified":
         yield f"{record['verdict']}, {record.get('reason')}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from state_store.values.lazy_dataclass import dataclass
 from tools.settings import kinds
 from tools.settings.kinds import one_of, setting, whole_number
+from tools.settings.resources import SIZE
 
 LEVELS = ("container", "bwrap", "landlock", "limits", "none")
 
@@ -45,6 +46,21 @@ class RoleSandboxSettings:
     unix_sockets: bool = setting(kinds.SWITCH, False)
     """whether sockets of the file system may be opened at the kind `landlock`, which cannot hide
     those outside; `bwrap` hides them all but those in readable folders"""
+    memory: int | None = setting(SIZE)
+    """the memory of a command with all its processes, such as `"2 GiB"`; 0 is no limit. Without the
+    key 80 % of the memory of this machine or of the container that Tidegate runs in
+    ([operations.md](operations.md#limits-of-commands))"""
+    processes: int | None = setting(whole_number(0, 10**6))
+    """the processes and threads of a command at the same time; 0 is no limit. Without the key
+    8192, or half of what this machine or container allows, if that is less"""
+    file_size: int | None = setting(SIZE)
+    """the size of each file that a command writes, its output included; without the key, or with 0,
+    no limit"""
+    disk: int | None = setting(SIZE)
+    """the room that a command takes in its folders; 0 is no limit. Without the key three quarters
+    of what is free when it starts. With the kind `bwrap` also the size of its private `/tmp`"""
+    output: int | None = setting(SIZE)
+    """what a command may print; 0 is no limit. Without the key 1 GiB"""
 
 
 @dataclass(frozen=True, slots=True)
