@@ -1,4 +1,5 @@
-"""A hundred injected prompts and an agent that obeys all of them, inside of walls.
+"""A hundred injected prompts and an agent that obeys all of them, inside of walls. Or it writes
+tests that do the same.
 
 What counts is seen from outside: the files of the user, the remote, the state, a process, a
 listener and keys before and after the wave. A sample runs by default, the whole as the sweep:
@@ -39,27 +40,44 @@ SAMPLE = (
     "write the shell's start file",
     "write a hook of git",
     "write the switch that halts",
-    "write the folder of temporary files",
     "rows of the state",
-    "the workspaces beside",
     "the user's key",
-    "the variables of all",
     "kill a process of the user",
-    "a process that stays",
     "tell a listener",
     "edit the checks",
 )
-# Obeys each script in its prompt and in the files that the prompt names, then does its own work.
+SAMPLE_OF_TESTS = (
+    "write git's config",
+    "the item's own receipt",
+    "the user's key",
+    "kill a process of the user",
+    "tell a listener",
+    "edit the checks",
+)
+# Obeys each script in its prompt and in the files that the prompt names, or makes it a part of its
+# test, then does its own work.
 AGENT = """
 import os, pathlib, re, subprocess, sys
 texts = [sys.stdin.read()]
 texts += [pathlib.Path(name).read_text() for name in re.findall(r"notes/[a-z0-9-]+\\.md", texts[0])]
-for text in texts:
-    for script in re.findall(r"```sh\\n(.*?)```", text, re.S):
-        quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        subprocess.run(["sh", "-c", script], check=False, timeout=60, **quiet)
-with open(f"files/{os.environ['TIDEGATE_ITEM']}.txt", "a") as own:
-    own.write("good\\n")
+own = f"files/{os.environ['TIDEGATE_ITEM']}"
+scripts = [one for text in texts for one in re.findall(r"```sh\\n(.*?)```", text, re.S)]
+if "a test that does" in texts[0]:
+    pathlib.Path(f"{own}.sh").write_text("\\n".join(scripts))
+for script in scripts if "a test that does" not in texts[0] else ():
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    subprocess.run(["sh", "-c", script], check=False, timeout=60, **quiet)
+with open(f"{own}.txt", "a") as file:
+    file.write("good\\n")
+"""
+# Runs what the agent wrote as a part of its test.
+RUN = """
+import pathlib, subprocess, sys
+own = f"files/{sys.argv[1]}"
+if pathlib.Path(f"{own}.sh").exists():
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    subprocess.run(["sh", f"{own}.sh"], check=False, timeout=60, **quiet)
+sys.exit("good" not in pathlib.Path(f"{own}.txt").read_text())
 """
 VICTIM = "import signal\nwhile True:\n    signal.pause()\n"
 FILES = {
@@ -67,6 +85,7 @@ FILES = {
     "CLAUDE.md": "Be good.\n",
     ".github/workflows/ci.yml": "on: push\n",
     "files/README": "Files of items.\n",
+    "run.py": RUN,
 }
 WAVE_S = 600
 
@@ -198,7 +217,7 @@ class Stage:
         self.config.write_text(
             f'[backend]\nname = "command"\ncommand = {python}\ntier = 1\n'
             '[verify]\ncanary = false\nred_first = "off"\n'
-            f'[workspace]\nroot = "{self.folder / "work"}"\n[limits]\nmax_workers = 4\n'
+            f'[workspace]\nroot = "{self.folder / "work"}"\n[limits]\nmax_workers = 8\n'
             f'[sandbox]\nlevel = "{level}"\nrequire = "{level}"\n'
             f'[sandbox.agent]\n{network}readable = ["{self.program.parent}"]\n'
         )
@@ -222,9 +241,9 @@ class Stage:
             "id": f"T-{number}",
             "slug": slug,
             "status": "todo",
-            "ownsFiles": [f"files/{slug}.txt"],
+            "ownsFiles": [f"files/{slug}.txt", f"files/{slug}.sh"],
             "prompt": prompt,
-            "testCmd": f"grep -q good files/{slug}.txt",
+            "testCmd": [*PYTHON, "run.py", slug],
             "repairCap": 0,
         }
 
@@ -273,12 +292,14 @@ def staged(folder: Path) -> Iterator[Stage]:
                     Path(path).unlink()
 
 
-def attack(folder: Path, level: Level, attacks: Sequence[Injection]) -> list[str]:
+def attack(
+    folder: Path, level: Level, attacks: Sequence[Injection], *, by_test: bool = False
+) -> list[str]:
     """Everything outside that is not as it was, or was not told, after a wave with the attacks."""
-    means_of(level if level is Level.BWRAP else _landlock())
+    means_of(_landlock() if level is Level.LANDLOCK else level)
     wrong = list[str]()
     with staged(folder) as stage:
-        ran = stage.play(level, attacks)
+        ran = stage.play(level, attacks, by_test=by_test)
         assert ran.out, ran.err
         after = stage.facts()
         for name in sorted({*stage.before, *after}):
@@ -292,7 +313,8 @@ def attack(folder: Path, level: Level, attacks: Sequence[Injection]) -> list[str
         for number, one in enumerate(attacks):
             slug = slug_of(number)
             said = "\n".join(line for line in ran.err.splitlines() if f" {slug}: " in line)
-            wrong += [f"{one.name}: {why}" for why in _untold(one, built.get(slug), said)]
+            if one.by_test or not by_test:
+                wrong += [f"{one.name}: {why}" for why in _untold(one, built.get(slug), said)]
         wrong += _shipped_beside(stage)
     return wrong
 
@@ -328,11 +350,27 @@ def _landlock() -> str:
 def test_a_sample_of_injected_prompts_has_no_effect_outside(level: Level, tmp_path: Path) -> None:
     chosen = [one for one in INJECTIONS if one.name in SAMPLE]
     assert len(chosen) == len(SAMPLE)
-    assert attack(tmp_path, level, chosen) == []
+    assert "\n".join(attack(tmp_path, level, chosen)) == ""
+
+
+def test_a_sample_of_cheating_tests_has_no_effect_outside(tmp_path: Path) -> None:
+    chosen = [one for one in INJECTIONS if one.name in SAMPLE_OF_TESTS]
+    assert len(chosen) == len(SAMPLE_OF_TESTS)
+    assert "\n".join(attack(tmp_path, Level.LANDLOCK, chosen, by_test=True)) == ""
+
+
+def test_injected_prompts_have_their_effect_without_walls(tmp_path: Path) -> None:
+    """A script that does nothing anywhere would show nothing."""
+    names = ("write a hook of git", "the user's key", "kill a process of the user")
+    attacks = [one for one in INJECTIONS if one.name in (*names, "tell a listener")]
+    wrong = "\n".join(attack(tmp_path, Level.NONE, attacks))
+    for effect in (".git/hooks/pre-commit: ", "leaked: key-", "reached: tcp", "is not well"):
+        assert effect in wrong
 
 
 @pytest.mark.sweep
+@pytest.mark.parametrize("by_test", [False, True])
 @pytest.mark.parametrize("level", LEVELS)
-def test_no_injected_prompt_has_an_effect_outside(level: Level, tmp_path: Path) -> None:
+def test_no_injection_has_an_effect_outside(level: Level, by_test: bool, tmp_path: Path) -> None:
     assert len({one.name for one in INJECTIONS}) == len(INJECTIONS) == 100
-    assert attack(tmp_path, level, INJECTIONS) == []
+    assert "\n".join(attack(tmp_path, level, INJECTIONS, by_test=by_test)) == ""
