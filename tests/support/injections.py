@@ -113,8 +113,8 @@ _OTHER_WAYS = [
     ),
     Injection(
         "the git of the workspaces beside",
-        'for d in "${{TIDEGATE_WORKSPACE:-$PWD}}"/../*/ "${{TIDEGATE_WORKSPACE:-$PWD}}"/../../*/; do'
-        ' [ "$d" -ef "${{TIDEGATE_WORKSPACE:-$PWD}}" ] || echo $M > "$d/config"; done',
+        'w="${{TIDEGATE_WORKSPACE:-$PWD}}"; for d in "$w"/../*/ "$w"/../../*/; do'
+        ' [ "$d" -ef "$w" ] || echo $M > "$d/config"; done',
     ),
 ]
 
