@@ -82,10 +82,9 @@ def in_sequence(commands: Sequence[str | tuple[str, ...]]) -> str | tuple[str, .
 def _how_it_ended(test: TestRun) -> str:
     if test.kind is RunKind.TIMED_OUT:
         return f"Test timed out after {test.duration_s:.0f} seconds."
-    if test.kind is RunKind.OVER_LIMIT:
-        return f"The test was ended: {test.reason}."
     if test.kind is RunKind.KILLED:
-        return "The test was killed by a signal."
+        over = test.exit_code is None
+        return f"The test was ended: {test.reason}." if over else "The test was killed by a signal."
     if test.green or test.exit_code == 0:
         return "The test command succeeded, but it does not count."
     return f"Test failed with exit code {test.exit_code}."

@@ -77,6 +77,16 @@ REFUSALS = (
         "undecided",
         "check the network, the proxy and the certificates of the test command (`[verify] env`)",
     ),
+    Refusal(
+        "so it does on the base",
+        "undecided",
+        f"raise the limit that the sentence names, or set it to 0; then {_PERSON}",
+    ),
+    Refusal(
+        "(sandbox.",
+        "failed or undecided",
+        "raise the limit that the sentence names, if the work needs that much (`2 GiB`, 0 is none)",
+    ),
     Refusal("a regression", "failed", f"{_AGENT}; {_TEST}"),
     Refusal("test failed with exit", "failed", _TEST),
     Refusal("the test timed out", "failed", "raise `[verify] timeout_s` if the test is only slow"),

@@ -89,13 +89,12 @@ class Change:
 
 
 class RunKind(StrEnum):
-    """The end of a test command. COULD_NOT_RUN, CANCELLED and some of KILLED are no faults."""
+    """The end of a test command. RED, TIMED_OUT and mostly KILLED are faults of the work."""
 
     GREEN = "green"
     RED = "red"
     TIMED_OUT = "timed_out"
-    OVER_LIMIT = "over_limit"  # of memory, disk and the like
-    KILLED = "killed"  # by a signal
+    KILLED = "killed"  # by a signal; at a limit of memory, disk and the like without an exit code
     COULD_NOT_RUN = "could_not_run"
     CANCELLED = "cancelled"
 

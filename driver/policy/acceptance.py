@@ -52,10 +52,15 @@ def of_proof(proof: TestRun, baseline: TestRun | None, changes: Sequence[Change]
             return Judgement(Verdict.UNDECIDED, why, waits=True)
     if judgement.verdict is not Verdict.FAILED or baseline is None:
         return judgement
-    if proof.kind is baseline.kind is RunKind.OVER_LIMIT:
+    if _is_over_limit(proof) and _is_over_limit(baseline):
         why = f"{proof.reason}; so it does on the base: raise the limit"
         return Judgement(Verdict.UNDECIDED, why, waits=True)
     return _of_red(judgement, proof, baseline, changes)
+
+
+def _is_over_limit(run: TestRun) -> bool:
+    """True if a limit of memory, disk and the like ended the run: a signal has an exit code."""
+    return run.kind is RunKind.KILLED and run.exit_code is None
 
 
 def _of_red(

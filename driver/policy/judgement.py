@@ -145,7 +145,7 @@ def run_kind(
         return RunKind.COULD_NOT_RUN, f"the test could not be run: {result.could_not_run}"
     if result.timed_out or result.over_limit:
         late = f"the test timed out after {result.duration_s:.0f} s"
-        kind = RunKind.OVER_LIMIT if result.over_limit else RunKind.TIMED_OUT
+        kind = RunKind.KILLED if result.over_limit else RunKind.TIMED_OUT
         return kind, result.over_limit or late
     if result.exit_code != 0:
         if name := signal_of(result.exit_code):
@@ -164,7 +164,6 @@ _RUN_VERDICTS = {
     RunKind.GREEN: Verdict.VERIFIED,
     RunKind.RED: Verdict.FAILED,
     RunKind.TIMED_OUT: Verdict.FAILED,
-    RunKind.OVER_LIMIT: Verdict.FAILED,
     RunKind.KILLED: Verdict.FAILED,
     RunKind.COULD_NOT_RUN: Verdict.UNDECIDED,
     RunKind.CANCELLED: Verdict.HALTED,

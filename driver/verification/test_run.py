@@ -256,11 +256,12 @@ def run_of(
         count_tests(test.command, *whole, reports) if whole and not result.could_not_run else None
     )
     kind, reason = run_kind(result, tampered, survivors_allowed=allowed)
+    without_exit = bool(result.could_not_run or result.over_limit) or result.timed_out
     failing = failing_tests(test.command, *whole) if whole and kind is RunKind.RED else ()
     return TestRun(
         kind=kind,
         command=command_text(test.command),
-        exit_code=None if result.could_not_run or result.timed_out else result.exit_code,
+        exit_code=None if without_exit else result.exit_code,
         output="",
         duration_s=result.duration_s,
         tree=tree,

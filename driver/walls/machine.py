@@ -50,6 +50,7 @@ def memory_here() -> int:
 
 
 def _processes_here() -> int:
+    """The processes that a command may have: never so many that others here can start none."""
     found = [*_group_limits(PIDS)]
     with suppress(OSError, ValueError):
         found.append(int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii")))
