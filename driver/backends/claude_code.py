@@ -28,6 +28,7 @@ from driver.backends.cli.endings import printed_lines
 from driver.backends.cli.json_output import object_in
 from driver.backends.cli.local_driver import Ask, LocalOptions
 from driver.execution.processes import Finished, child_environment
+from driver.homes.login import LoginFile
 from driver.terminal.check_result import CheckResult, failed, passed, warned
 from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
@@ -62,6 +63,12 @@ PARENT_NAMES = (
     "no_proxy",
     "NODE_EXTRA_CA_CERTS",
     "SSL_CERT_FILE",
+)
+
+# What it needs of its state: all else there is about other projects.
+_OF_ITS_STATE = (
+    *("primaryApiKey", "customApiKeyResponses", "oauthAccount", "userID"),
+    "hasCompletedOnboarding",
 )
 
 # By default the CLI retries a dead server for up to 50 minutes. The wave waits better, because it
@@ -120,6 +127,19 @@ class ClaudeCodeDriver(CliDriver):
         own = child_environment(self.environ, self.env_names)
         bounds = {name: value for name, value in BOUNDS.items() if name not in own}
         return {**bounds, **({"IS_SANDBOX": "1"} if request.is_enclosed else {})}
+
+    def login_files(self) -> tuple[LoginFile, ...]:
+        """The account of the CLI, and the user's own settings and instructions."""
+        moved = self.environ.get("CLAUDE_CONFIG_DIR")
+        folder = Path(moved) if moved else self.home / ".claude"
+        state = (folder if moved else self.home) / ".claude.json"
+        return (
+            LoginFile(".claude/.credentials.json", folder / ".credentials.json", is_renewed=True),
+            LoginFile(".claude.json", state, keep=_OF_ITS_STATE),
+            LoginFile(".claude/settings.json", folder / "settings.json"),
+            LoginFile(".claude/CLAUDE.md", folder / "CLAUDE.md"),
+            *super().login_files(),
+        )
 
     def read(self, request: WorkerRequest, finished: Finished, now: datetime) -> Reply:
         """Parse the JSON stream of the program."""

@@ -30,6 +30,7 @@ from driver.backends.cli.endings import printed_lines, tail
 from driver.backends.cli.json_output import answer_in
 from driver.backends.cli.local_driver import Ask, LocalOptions
 from driver.execution.processes import Finished
+from driver.homes.login import LoginFile
 from driver.terminal.check_result import CheckResult, failed, passed, warned
 from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
@@ -110,6 +111,12 @@ class CodexCliDriver(CliDriver):
         """Check the login with `codex login status`; None with another server."""
         has_key = bool(self._key_name or self.environ.get(KEY_OF_THE_PROGRAM))
         return None if self._base_url else login_of_codex(ask, has_key=has_key)
+
+    def login_files(self) -> tuple[LoginFile, ...]:
+        """The account of the program."""
+        folder = Path(self.environ.get("CODEX_HOME") or self.home / ".codex")
+        account = LoginFile(".codex/auth.json", folder / "auth.json", is_renewed=True)
+        return (account, *super().login_files())
 
     def read(self, request: WorkerRequest, finished: Finished, now: datetime) -> Reply:
         """Parse its events, and compute the cost from its tokens."""

@@ -47,10 +47,21 @@ from driver.backends.cli.local_driver import (
 )
 from driver.backends.cli.other_clis import READERS
 from driver.execution.processes import Ending, Finished
+from driver.homes.login import LoginFile
 from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
 
 LAST_LINES = 5
+# Logins and settings of known programs, in the home.
+_RENEWED = {
+    "opencode": (".local/share/opencode/auth.json",),
+    "gemini": (".gemini/oauth_creds.json",),
+}
+_SETTINGS = {
+    "opencode": (".config/opencode",),
+    "gemini": (".gemini/google_accounts.json", ".gemini/settings.json", ".gemini/GEMINI.md"),
+    "aider": (".aider.conf.yml", ".aider.model.settings.yml", ".aider.model.metadata.json"),
+}
 _NOT_FOUND = (126, 127)  # a shell's exit codes for a program that it could not start
 
 # Placeholders in a command for values of a dispatch.
@@ -113,6 +124,13 @@ class CommandDriver(LocalDriver):
         if Path(self.command[0]).name == "env":
             programs += islice((word for word in self.command[1:] if "=" not in word), 1)
         return tuple(self._missing(name) for name in programs if not self.find_program(name))
+
+    def login_files(self) -> tuple[LoginFile, ...]:
+        """The account and the settings of a known program, and what the settings name."""
+        name = Path(self.command[0]).name
+        renewed = (self.login_file(one, is_renewed=True) for one in _RENEWED.get(name, ()))
+        others = (self.login_file(one) for one in _SETTINGS.get(name, ()))
+        return (*renewed, *others, *super().login_files())
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the program once. Its exit code and, for a known program, its output decide."""

@@ -45,6 +45,7 @@ from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.cli.endings import command_result, left_running, not_run
 from driver.domain.results import BUILD
 from driver.execution.processes import Command, Finished, Processes, child_environment
+from driver.homes.login import LoginFile
 from driver.walls.system import program_places
 from state_store.values.lazy_dataclass import replace
 from tools.settings.load import process_environment
@@ -74,6 +75,7 @@ class LocalOptions(TypedDict, total=False):
     stall_s: float | None
     retries: int
     base: Path | None
+    login: Sequence[str]
 
 
 class LocalDriver(AgentDriver):
@@ -98,6 +100,7 @@ class LocalDriver(AgentDriver):
         stall_s: float | None = None,
         retries: int = DEFAULT_RETRIES,
         base: Path | None = None,
+        login: Sequence[str] = (),
     ) -> None:
         """Take the options that LocalOptions describes."""
         self.processes = Processes()
@@ -106,6 +109,7 @@ class LocalDriver(AgentDriver):
         self.timeout_s = timeout_s
         self.stall_s = stall_s
         self.base = base or Path.cwd()
+        self.named_login = tuple(login)
         self._throttle = Throttle(retries=retries, probe_s=PROBE_S)
         self._ends: dict[str, float] = {}
         self._meter = TokenMeter()
@@ -114,6 +118,19 @@ class LocalDriver(AgentDriver):
         self._survivors: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
+
+    def login_files(self) -> tuple[LoginFile, ...]:
+        """The files of the user's home that an agent gets copies of."""
+        return tuple(self.login_file(name) for name in self.named_login)
+
+    def login_file(self, name: str, *, is_renewed: bool = False) -> LoginFile:
+        """The file `name` of the user's home."""
+        return LoginFile(name, self.home / name, is_renewed=is_renewed)
+
+    @property
+    def home(self) -> Path:
+        """The user's home."""
+        return Path(self.environ.get("HOME") or Path.home())
 
     @abstractmethod
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:

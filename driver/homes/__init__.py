@@ -1,0 +1,1 @@
+"""The private homes of commands."""

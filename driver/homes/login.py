@@ -1,0 +1,89 @@
+"""The login of an agent's program: files in its private home that it may renew.
+
+The program gets copies, so nothing that it writes there reaches the user's settings. A login that
+it renewed itself is given back, or the user would be logged out: its server forgets the old one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from driver.filesystem.safe_file_access import NotPlainError, read_plain
+from driver.filesystem.tree import copy_into
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import read_bytes, write_bytes_atomic
+from state_store.values.lazy_dataclass import dataclass
+
+_MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LoginFile:
+    """A file or folder `source` of the user, and its `name` in a home. Of a JSON object only the
+    keys `keep` are copied, if there are some. `is_renewed` files are given back."""
+
+    name: str
+    source: Path
+    keep: tuple[str, ...] = ()
+    is_renewed: bool = False
+
+
+Lent = Mapping[LoginFile, bytes]
+
+
+def lend(login: Iterable[LoginFile], home: Path) -> Lent:
+    """Copy the login into a home; returns the contents of the files that may be renewed."""
+    lent = dict[LoginFile, bytes]()
+    for one in login:
+        target = home / one.name
+        with suppress(OSError, TidegateError, ValueError):  # then the program tells what it lacks
+            if one.source.is_dir():
+                copy_into(one.source, target)
+                continue
+            content = read_bytes(one.source, _MAX_BYTES)
+            if one.keep:
+                known = json.loads(content)
+                content = json.dumps({key: known[key] for key in one.keep if key in known}).encode()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch(mode=0o600)
+            target.write_bytes(content)
+            if one.is_renewed:
+                lent[one] = content
+    return lent
+
+
+def give_back(lent: Lent, home: Path) -> tuple[Path, ...]:
+    """Write the logins that a program renewed to their places; returns these. A login that has
+    changed there meanwhile stays, and what has another shape than before is no login."""
+    given = list[Path]()
+    for one, before in lent.items():
+        with suppress(OSError, TidegateError, NotPlainError, ValueError):
+            after = read_plain(home, one.name, _MAX_BYTES)
+            if after is None or after == before or not _same_shape(before, after):
+                continue
+            if read_bytes(one.source, _MAX_BYTES) == before:
+                write_bytes_atomic(one.source, after)
+                given.append(one.source)
+    return tuple(given)
+
+
+def _same_shape(before: bytes, after: bytes) -> bool:
+    """True if a renewal could have made one of the other."""
+    old, new = _shape(json.loads(before)), _shape(json.loads(after))
+    return bool(old == new)
+
+
+def _shape(value: Any) -> Any:
+    """What a renewal leaves as it is: keys, kinds, ids, and the beginnings of tokens."""
+    if isinstance(value, dict):
+        return {key: _shape(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        return re.sub(r"\d", "0", value[:8])
+    return type(value)

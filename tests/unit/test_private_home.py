@@ -1,0 +1,110 @@
+"""A private home: what it leads to, and the login of an agent's program in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from driver.homes.login import LoginFile, give_back, lend
+from driver.homes.private_home import lay, variables
+
+BEFORE = {"oauth": {"accessToken": "sk-ant-oat01-old", "expiresAt": 1}, "account": "me"}
+RENEWED = {"oauth": {"accessToken": "sk-ant-oat01-new", "expiresAt": 9}, "account": "me"}
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """The user's home, with a login."""
+    home = tmp_path / "user"
+    (home / ".agent").mkdir(parents=True)
+    (home / ".agent" / "auth.json").write_text(json.dumps(BEFORE), encoding="utf-8")
+    return home
+
+
+def renewed(user: Path) -> LoginFile:
+    return LoginFile(".agent/auth.json", user / ".agent" / "auth.json", is_renewed=True)
+
+
+def test_a_home_leads_to_toolchains_and_to_what_its_set_up_installed(tmp_path: Path) -> None:
+    user, prepared, home = (tmp_path / name for name in ("user", "prepared", "home"))
+    (user / ".cargo" / "bin").mkdir(parents=True)
+    for name in (".cargo/registry/x", ".cache/pypoetry/x", ".cache/uv/x", "tool/x", ".cargo/bin/y"):
+        (prepared / name).parent.mkdir(parents=True, exist_ok=True)
+        (prepared / name).touch()
+    home.mkdir()
+    lay(home, [(".cargo/bin", user / ".cargo" / "bin")], prepared)
+    assert (home / ".cargo" / "bin").resolve() == user / ".cargo" / "bin"
+    assert (home / ".cargo" / "registry").resolve() == prepared / ".cargo" / "registry"
+    assert (home / ".cache" / "pypoetry" / "x").exists()
+    assert (home / "tool" / "x").exists()
+    assert not (home / ".cache" / "uv").exists()
+    (home / ".cache" / "mine").touch()
+    assert not (prepared / ".cache" / "mine").exists()
+
+
+def test_java_finds_the_home_too(tmp_path: Path) -> None:
+    found = variables(tmp_path / "home", tmp_path / "tmp")
+    assert found["MAVEN_OPTS"] == f"-Duser.home={found['HOME']}"
+    assert found["TMPDIR"] == found["TEMP"] == str(tmp_path / "tmp")
+    assert "MAVEN_OPTS" not in variables(tmp_path / "a home", tmp_path)
+
+
+def test_a_login_is_a_copy_that_nobody_else_may_read(user: Path, tmp_path: Path) -> None:
+    folder = LoginFile(".agent", user / ".agent")
+    lend([folder, LoginFile("missing", user / "missing")], tmp_path / "a")
+    lent = lend([renewed(user)], tmp_path / "b")
+    copy = tmp_path / "b" / ".agent" / "auth.json"
+    assert [*lent] == [renewed(user)]
+    assert json.loads((tmp_path / "a" / ".agent" / "auth.json").read_bytes()) == BEFORE
+    assert copy.stat().st_mode & 0o777 == 0o600
+    copy.write_text("{}", encoding="utf-8")
+    assert json.loads((user / ".agent" / "auth.json").read_bytes()) == BEFORE
+
+
+def test_of_a_state_file_only_the_login_is_copied(user: Path, tmp_path: Path) -> None:
+    state = user / ".agent.json"
+    state.write_text('{"account": "me", "projects": {"/secret": 1}}', encoding="utf-8")
+    lend([LoginFile(".agent.json", state, keep=("account", "key"))], tmp_path)
+    assert json.loads((tmp_path / ".agent.json").read_bytes()) == {"account": "me"}
+
+
+def test_a_renewed_login_is_given_back(user: Path, tmp_path: Path) -> None:
+    lent = lend([renewed(user)], tmp_path)
+    assert give_back(lent, tmp_path) == ()
+    (tmp_path / ".agent" / "auth.json").write_text(json.dumps(RENEWED), encoding="utf-8")
+    assert give_back(lent, tmp_path) == (user / ".agent" / "auth.json",)
+    assert json.loads((user / ".agent" / "auth.json").read_bytes()) == RENEWED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "garbage", "{}", '{"oauth": 1, "account": "me"}'),
+        json.dumps({**RENEWED, "hooks": {}}),
+        json.dumps({**RENEWED, "account": "other"}),
+        json.dumps({**RENEWED, "oauth": {"accessToken": "key", "expiresAt": 9}}),
+    ],
+)
+def test_what_is_no_renewal_is_not_given_back(user: Path, tmp_path: Path, text: str) -> None:
+    lent = lend([renewed(user)], tmp_path)
+    (tmp_path / ".agent" / "auth.json").write_text(text, encoding="utf-8")
+    assert give_back(lent, tmp_path) == ()
+    assert json.loads((user / ".agent" / "auth.json").read_bytes()) == BEFORE
+
+
+def test_a_link_is_not_given_back_nor_anything_over_a_newer_login(
+    user: Path, tmp_path: Path
+) -> None:
+    mine, theirs = tmp_path / ".agent" / "auth.json", user / ".agent" / "auth.json"
+    lent = lend([renewed(user)], tmp_path)
+    (tmp_path / "elsewhere").write_text(json.dumps(RENEWED), encoding="utf-8")
+    mine.unlink()
+    mine.symlink_to(tmp_path / "elsewhere")
+    assert give_back(lent, tmp_path) == ()
+    mine.unlink()
+    mine.write_text(json.dumps(RENEWED), encoding="utf-8")
+    theirs.write_text('{"newer": 1}', encoding="utf-8")
+    assert give_back(lent, tmp_path) == ()
+    assert theirs.read_text(encoding="utf-8") == '{"newer": 1}'
