@@ -26,9 +26,7 @@ def models_of(backend: BackendSettings) -> dict[str, str]:
 
 def local_options(backend: BackendSettings, environ: Environ) -> LocalOptions:
     """The options of a backend that runs programs."""
-    options = LocalOptions(
-        environ=environ, env=backend.env, timeout_s=backend.timeout_s, login=backend.login
-    )
+    options = LocalOptions(environ=environ, env=backend.env, timeout_s=backend.timeout_s)
     if backend.stall_s is not None:
         options["stall_s"] = backend.stall_s
     if backend.max_retries is not None:

@@ -49,6 +49,7 @@ def driver_from(
     driver.project_settings = backend.project_settings
     if isinstance(driver, LocalDriver):
         driver.prices = own_prices(prices)
+        driver.named_login = backend.login
     return driver
 
 

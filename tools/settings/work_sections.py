@@ -40,8 +40,8 @@ class BackendSettings:
     env: tuple[str, ...] = setting(kinds.VARIABLES, ())
     """environment variables that agents may see besides the few they need"""
     login: tuple[str, ...] = setting(kinds.ARGUMENTS, ())
-    """files and folders in your home of which agents get a copy, such as `.config/my-agent`, besides
-    the login of a known agent program ([backends](drivers.md#home-and-login))"""
+    """files and folders in your home of which agents get a copy, such as `.config/my-agent`,
+    besides the login of a known agent program ([backends](drivers.md#home-and-login))"""
     project_settings: str = setting(one_of("instructions", "all", "none"), "instructions")
     """what agents get of the project's own files for agents. `instructions`: the texts of
     `CLAUDE.md`, `AGENTS.md` and the like, as the base commit has them

@@ -75,7 +75,6 @@ class LocalOptions(TypedDict, total=False):
     stall_s: float | None
     retries: int
     base: Path | None
-    login: Sequence[str]
 
 
 class LocalDriver(AgentDriver):
@@ -100,7 +99,6 @@ class LocalDriver(AgentDriver):
         stall_s: float | None = None,
         retries: int = DEFAULT_RETRIES,
         base: Path | None = None,
-        login: Sequence[str] = (),
     ) -> None:
         """Take the options that LocalOptions describes."""
         self.processes = Processes()
@@ -109,7 +107,7 @@ class LocalDriver(AgentDriver):
         self.timeout_s = timeout_s
         self.stall_s = stall_s
         self.base = base or Path.cwd()
-        self.named_login = tuple(login)
+        self.named_login: tuple[str, ...] = ()  # in the home, by the settings
         self._throttle = Throttle(retries=retries, probe_s=PROBE_S)
         self._ends: dict[str, float] = {}
         self._meter = TokenMeter()
