@@ -7,9 +7,14 @@ it writes there is gone with the home.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from driver.execution.command import TOOLCHAIN_PLACES
+from driver.filesystem.tree import copy_into
+from driver.homes.login import Lent, LoginFile, lend
+from state_store.values.lazy_dataclass import dataclass
 
 # Folders of a home in which several tools have a part each.
 _SHARED = frozenset(
@@ -22,37 +27,78 @@ _SHARED = frozenset(
 _MADE_ANEW = frozenset({".cache/uv", ".cache/go-build", ".cache/pip", ".npm/_logs", ".cache/yarn"})
 _VARIABLES = ("HOME", "TMPDIR", "TMP", "TEMP")
 # They name folders in the user's home, whose place in a private one is the usual one.
-_MOVES_OUT = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+_LEADS_BACK = (
+    *("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME"),
+)
 
 
-def lay(home: Path, links: Iterable[tuple[str, Path]], prepared: Path | None = None) -> None:
-    """Fill a home with `links`, and with links to the entries of the home `prepared`."""
-    for name, target in links:
-        _link(home / name, target)
-    if prepared is not None:
-        _link_entries(prepared, home, "")
+@dataclass(frozen=True, slots=True)
+class HomeRecipe:
+    """The making of a private home of the user whose home is `user`. `links` are names in a home
+    and their targets, `prepared` is the home of the set-up, `login` the login of an agent's
+    program. With `has_own_caches` the caches that their tools must write are not linked."""
+
+    user: Path
+    links: tuple[tuple[str, Path], ...] = ()
+    prepared: Path | None = None
+    login: tuple[LoginFile, ...] = ()
+    has_own_caches: bool = False
+
+    def furnish(self, home: Path, environment: Mapping[str, str]) -> Lent:
+        """Fill a home; returns the login that its command may renew. Settings of the user's home
+        that were changed during the wave are as HOME of `environment` has them."""
+        view = Path(environment.get("HOME") or self.user)
+        for name, target in self.links:
+            if self.has_own_caches and name in _MADE_ANEW:
+                continue
+            if view != self.user and (kept := _kept(view, name)):
+                copy_into(kept, home / name)
+            else:
+                _link(home, name, target)
+        if self.prepared is not None:
+            _link_entries(self.prepared, home, "")
+        return lend(self.login, home)
+
+    def environment(
+        self,
+        given: Mapping[str, str],
+        home: Path,
+        temporary: Path,
+        reached: Sequence[Path] | None,
+    ) -> dict[str, str]:
+        """The variables `given` for a command with this home. Toolchains that are in none of the
+        places `reached` are left out, and so is what leads back into the user's home; None is for
+        all."""
+        found = {name: value for name, value in given.items() if name not in _LEADS_BACK}
+        for name in TOOLCHAIN_PLACES if reached is not None else ():
+            path = Path(found.get(name, "/"))
+            if not any(path.is_relative_to(place) for place in reached or ()):
+                found.pop(name, None)
+        own = dict(zip(_VARIABLES, map(str, (home, *[temporary] * 3)), strict=True))
+        return {**found, **own, **_for_java(home, found)}
 
 
-def variables(home: Path, temporary: Path) -> dict[str, str]:
-    """The variables that lead a command to its home and its temporary folder."""
-    found = dict(zip(_VARIABLES, map(str, (home, *[temporary] * 3)), strict=True))
-    return {**found, **_for_java(home)}
-
-
-def without_moved(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without variables that lead back into the user's own home."""
-    return {name: value for name, value in environment.items() if name not in _MOVES_OUT}
-
-
-def _for_java(home: Path) -> dict[str, str]:
+def _for_java(home: Path, given: Mapping[str, str]) -> dict[str, str]:
     """Programs in Java ask the system's users, not HOME, where the home is."""
     if " " in str(home):  # the options are split at spaces
         return {}
-    return {"MAVEN_OPTS": f"-Duser.home={home}", "GRADLE_USER_HOME": f"{home}/.gradle"}
+    options = f"{given.get('MAVEN_OPTS', '')} -Duser.home={home}".strip()
+    return {"MAVEN_OPTS": options, "GRADLE_USER_HOME": f"{home}/.gradle"}
 
 
-def _link(link: Path, target: Path) -> None:
-    if not os.path.lexists(link):
+def _kept(view: Path, name: str) -> Path | None:
+    """The copy of a setting in a view of the home; None where the view leads to the home."""
+    path = view / name
+    parts = (path, *(one for one in path.parents if view in one.parents))
+    return path if path.exists() and not any(one.is_symlink() for one in parts) else None
+
+
+def _link(home: Path, name: str, target: Path) -> None:
+    """Make a link that the home lacks; none below another link, which would change the target."""
+    link = home / name
+    above = (home / parent for parent in Path(name).parents)
+    if not os.path.lexists(link) and not any(one.is_symlink() for one in above):
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(target)
 
@@ -66,5 +112,5 @@ def _link_entries(source: Path, home: Path, below: str) -> None:
                 continue
             if name in _SHARED and not entry.is_symlink():
                 _link_entries(source, home, name)
-            elif not (home / name).is_symlink():
-                _link(home / name, source / name)
+            else:
+                _link(home, name, source / name)

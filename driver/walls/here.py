@@ -21,7 +21,6 @@ from driver.walls.escape import attempted
 from driver.walls.roles import System
 from driver.walls.system import (
     CACHES,
-    LOGINS,
     READ_BY_SETUPS,
     WRITTEN_BY_HOOKS,
     existing,
@@ -80,6 +79,5 @@ def system_here(environ: Mapping[str, str], settings: Iterable[Path] = ()) -> Sy
         writable_of={
             Role.SETUP: existing(home, CACHES),
             Role.HOOK: existing(home, WRITTEN_BY_HOOKS),
-            Role.AGENT: existing(home, LOGINS),
         },
     )

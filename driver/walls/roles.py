@@ -43,13 +43,15 @@ class Places:
 
     `own` are the private home and temporary folder of its item; without them each command gets new
     ones. `objects` are the folders from which its git borrows. `prepared` is what the set-up
-    installed: only a set-up may write it. `read` and `written` are further places of the command.
+    installed: only a set-up may write it; `prepared_home` is the home that a set-up had. `read` and
+    `written` are further places of the command.
     """
 
     work: Path
     own: tuple[Path, Path] | tuple[()] = ()
     objects: tuple[Path, ...] = ()
     prepared: tuple[Path, ...] = ()
+    prepared_home: Path | None = None
     read: tuple[Path, ...] = ()
     written: tuple[Path, ...] = ()
 

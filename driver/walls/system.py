@@ -44,11 +44,6 @@ READ_BY_SETUPS = (
     *(".gemrc", ".bundle/config", ".nuget/NuGet/NuGet.Config", ".config/composer"),
 )
 WRITTEN_BY_HOOKS = (".cache/pre-commit",)
-# The state of agents' programs.
-LOGINS = (
-    *(".claude", ".claude.json", ".codex", ".gemini", ".config/gemini", ".config/opencode"),
-    *(".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".aider.conf.yml"),
-)
 _BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "share", "include")
 
 

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from driver.execution.command import Command, Finished
 from driver.execution.processes import Processes
 from driver.filesystem.temporary import scratch_folder
+from driver.homes.login import LoginFile, give_back
+from driver.homes.private_home import HomeRecipe
 from driver.walls.choice import Asked, Chosen, WallRefusedError
 from driver.walls.here import system_here, walls_here
 from driver.walls.inside import run_inside
@@ -19,19 +21,20 @@ from driver.walls.wall import Level, Means, Network, Role, Wall
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.load import Settings
-from tools.settings.run_sections import RoleSandboxSettings
+from tools.settings.run_sections import PRIVATE, RoleSandboxSettings
 
 _OF_LOOPBACK = (Level.CONTAINER, Level.BWRAP)
 
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """The wall of one command, ready to run it. A backend gets it with a test or a request."""
+    """The wall of one command, ready to run it. A backend gets it with a test or a request. Without
+    a `recipe` the command has the home and temporary folder of its environment."""
 
     wall: Wall
     means: Means
     places: Places
-    links: tuple[tuple[str, Path], ...] = ()
+    recipe: HomeRecipe | None = None
 
     @property
     def name(self) -> str:
@@ -39,21 +42,27 @@ class Enclosure:
         return self.means.name
 
     def run(self, processes: Processes, command: Command, *, name: str = "") -> Finished:
-        """Run the command to its end inside, as `Processes.run` does outside. Closed walls give it
-        a home and a temporary folder of its own, unless its places name them."""
-        if not is_closed(self.means):
+        """Run the command to its end inside, as `Processes.run` does outside."""
+        if self.recipe is None:
             return run_inside(processes, command, self.wall, self.means, name=name)
         with self._own_folders() as (home, temporary):
-            _lay_links(home, self.links)
-            own = {"HOME": home, "TMPDIR": temporary, "TMP": temporary, "TEMP": temporary}
-            inside = {**command.env, **{name: str(path) for name, path in own.items()}}
+            lent = self.recipe.furnish(home, command.env)
             wall = replace(self.wall, writable=(*self.wall.writable, home, temporary))
-            command = replace(command, env=inside)
-            return run_inside(processes, command, wall, self.means, name=name)
+            given = (*wall.readable, *wall.writable) if is_closed(self.means) else None
+            env = self.recipe.environment(command.env, home, temporary, given)
+            command = replace(command, env=env)
+            finished = run_inside(processes, command, wall, self.means, name=name)
+            give_back(lent, home)
+            return finished
 
     def reading(self, paths: Iterable[Path]) -> Enclosure:
         """The same wall, in which `paths` may be read as well."""
         return replace(self, wall=replace(self.wall, readable=(*self.wall.readable, *paths)))
+
+    def lending(self, login: Iterable[LoginFile]) -> Enclosure:
+        """The same wall, with copies of a login in a private home."""
+        recipe = replace(self.recipe, login=tuple(login)) if self.recipe else None
+        return replace(self, recipe=recipe)
 
     @contextmanager
     def _own_folders(self) -> Iterator[tuple[Path, Path]]:
@@ -69,12 +78,14 @@ class Enclosure:
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """The walls of a wave: the means of this machine, what is on it, and the settings."""
+    """The walls of a wave: the means of this machine, what is on it, and the settings. With
+    `has_homes` each command has a private home."""
 
     means: Means
     system: System = field(default_factory=lambda: System(()))
     roles: Mapping[Role, RoleSettings] = field(default_factory=lambda: MappingProxyType({}))
     passed_over: tuple[str, ...] = ()
+    has_homes: bool = False
 
     @property
     def name(self) -> str:
@@ -95,7 +106,19 @@ class Walls:
         wall = wall_of(role, places, self.system, given)
         # A place that is not there yet cannot be mounted.
         wall = replace(wall, writable=tuple(one for one in wall.writable if one.exists()))
-        return Enclosure(wall, self.means, places, self.system.links(role))
+        if not self.has_homes:
+            return Enclosure(wall, self.means, places)
+        made_anew = self.closed and role is not Role.SETUP
+        prepared = None if role is Role.SETUP else places.prepared_home
+        links = (*self.system.links(role), *self._linked(given))
+        recipe = HomeRecipe(self.system.home, links, prepared, has_own_caches=made_anew)
+        return Enclosure(wall, self.means, places, recipe)
+
+    def _linked(self, given: RoleSettings) -> Iterator[tuple[str, Path]]:
+        """The places that the settings name in the user's home."""
+        for path in (*given.readable, *given.writable):
+            if self.system.home in path.parents:
+                yield str(path.relative_to(self.system.home)), path
 
     @property
     def _has_loopback(self) -> bool:
@@ -130,7 +153,8 @@ def walls_of(
         raise CannotRunError(f"[sandbox]: {refused}") from refused
     roles = {Role(name): _role(Role(name), one) for name, one in settings.sandbox_roles.items()}
     system = system_here(settings.environ, of_checkers)
-    return Walls(chosen.means, system, MappingProxyType(roles), chosen.passed_over)
+    homes = settings.sandbox.home == PRIVATE
+    return Walls(chosen.means, system, MappingProxyType(roles), chosen.passed_over, homes)
 
 
 def asked_of(settings: Settings) -> Asked:
@@ -145,14 +169,3 @@ def _role(role: Role, given: RoleSandboxSettings) -> RoleSettings:
     network = Network(given.network) if given.network else None
     limits = limits_of(role, given)
     return RoleSettings(network, given.readable, given.writable, given.unix_sockets, limits)
-
-
-def _lay_links(home: Path, links: Iterable[tuple[str, Path]]) -> None:
-    """Make the links that a private home lacks. A link into another link would change the user's
-    own home, so none is made below one."""
-    for name, target in links:
-        link = home / name
-        above = (home / parent for parent in Path(name).parents)
-        if not link.is_symlink() and not link.exists() and not any(a.is_symlink() for a in above):
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(target)

@@ -323,8 +323,8 @@ class CloneContext(GitContext):
 
     def _run_setup(self, path: Path, index: Path, tracked: Iterable[str]) -> dict[str, str]:
         environment = dict[str, str]()
+        remove_tree(setup.environment_at(path))
         if self._prepare.python is not None:
-            remove_tree(setup.environment_at(path))
             environment = self._prepare.python.make(setup.environment_at(path))
         began = next_tick(index.with_suffix(".tick"))
         # Git reads the files that are as new as its index, which would look like reads.

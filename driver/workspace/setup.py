@@ -22,12 +22,13 @@ from driver.walls.wall import Role
 from driver.walls.wave_walls import NO_WALLS, Walls
 from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
-from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_dataclass import dataclass, replace
 from tools.settings.load import Settings
 
 SetupCommand = str | tuple[str, ...]
 _MAX_SHOWN = 500
 _MB, _DAY_S = 1_000_000, 86_400.0
+_HOME = "home"  # of a set-up, in the private environment
 
 
 def _no_commands(command: SetupCommand, folder: Path, environment: Mapping[str, str]) -> str:
@@ -77,7 +78,18 @@ def places_at(top: Path, objects: tuple[Path, ...]) -> Places:
     """The places of a command in the clone or test checkout at `top`, whose git also reads
     `objects`."""
     own = environment_at(top)
-    return Places(top, objects=objects, prepared=(own,) if own.is_dir() else ())
+    if not own.is_dir():
+        return Places(top, objects=objects)
+    return Places(top, objects=objects, prepared=(own,), prepared_home=own / _HOME)
+
+
+def places_to_prepare(places: Places) -> Places:
+    """The places of a set-up: its home and temporary folder stay for the commands after it."""
+    own = environment_at(places.work)
+    home, temporary = own / _HOME, own / "tmp"
+    home.mkdir(parents=True, exist_ok=True)
+    temporary.mkdir(exist_ok=True)
+    return replace(places, own=(home, temporary), prepared=(own,), prepared_home=home)
 
 
 def preparation(
@@ -92,7 +104,8 @@ def preparation(
     marks. The set-up runs inside of `walls`, where its git reads `objects`."""
 
     def run(command: Command) -> Finished:
-        return walls.around(Role.SETUP, places_at(command.cwd, objects)).run(processes, command)
+        places = places_to_prepare(places_at(command.cwd, objects))
+        return walls.around(Role.SETUP, places).run(processes, command)
 
     given, environ = settings.workspace, child_environment(settings.environ, settings.verify.env)
     may_install = may_install_python(given.setup)

@@ -1,7 +1,7 @@
 """Real Claude Code and Codex at each level of the walls: what they are told, run, see and reach.
 
-Skipped where a program is not installed; docs/drivers.md says how to install and name them. Offline:
-their model is a scripted server.
+Skipped where a program is not installed; docs/drivers.md says how to install and name them. Their
+model is a scripted server, so no network is needed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.support.model_script import (
     Scenario,
     Step,
     UseTool,
+    read_file,
     shell,
     write_file,
 )
@@ -58,6 +59,7 @@ class Agent:
 
     name: str
     settings: Callable[[str, str], str]
+    read: Callable[[str], Action]
     write: Callable[[str, str, str], Action]
     run: Callable[[str], Action]
     key: str
@@ -79,6 +81,7 @@ def patch(path: str, old: str, new: str) -> Action:
 CLAUDE = Agent(
     "claude",
     lambda program, _: f'[backend]\nname = "claude"\ncommand = [{json.dumps(program)}]\n',
+    read_file,
     lambda path, _, new: write_file(path, new),
     shell,
     "ANTHROPIC_API_KEY",
@@ -89,6 +92,7 @@ CODEX = Agent(
         f'[backend]\nname = "codex-cli"\ncommand = [{json.dumps(program)}]\n'
         f'model = "gpt-5.5"\nbase_url = "{url}/v1"\napi_key_env = "LOCAL_API_KEY"\n'
     ),
+    lambda path: UseTool("exec_command", {"cmd": f"cat {path}"}),
     patch,
     lambda command: UseTool("exec_command", {"cmd": command}),
     "LOCAL_API_KEY",
@@ -115,7 +119,8 @@ class Scene:
 
     def play(self, moves: Callable[[Place, Agent], Sequence[Action]]) -> tuple[Wave, str]:
         """Run the wave; returns it with all that the program told its model."""
-        scenario = Scenario([])
+        talk = list[Conversation]()
+        scenario = Scenario(talk)
         with ModelServer(scenario) as server:
             settings = self.agent.settings(self.agent.program, server.url)
             settings += f'[sandbox]\nlevel = "{self.level}"\n'
@@ -134,9 +139,7 @@ class Scene:
             place.git("commit", "--quiet", "--message=Instructions")
             place.git("push", "--quiet")
             (place.repo / "CLAUDE.md").write_text("CLAUDE-OF-THE-CHECKOUT", encoding="utf-8")
-            scenario.conversations.append(
-                Conversation("sums", [Step(m) for m in moves(place, self.agent)])
-            )
+            talk.append(Conversation("sums", [Step(m) for m in moves(place, self.agent)]))
             if self.user is not None:
                 for top, folders, files in os.walk(self.folder):
                     for name in (".", *folders, *files):
@@ -172,6 +175,7 @@ def looks_once(place: Place, agent: Agent) -> list[Action]:
     del place
     write = agent.write
     return [
+        agent.read("sums.py"),
         write("sums.py", UNFINISHED, WRONG),
         agent.run(TEST),
         write("sums.py", WRONG, RIGHT),
@@ -185,6 +189,7 @@ def reaches_out(place: Place, agent: Agent) -> list[Action]:
     """An agent that does its work, and tries to read and write what is not its own."""
     repo, home, state = place.repo, place.home, place.state
     return [
+        agent.read("sums.py"),
         agent.write("sums.py", UNFINISHED, RIGHT),
         agent.run(f"cat {home}/secret.txt; cat {repo}/new.txt; ls {state}; echo $HOME $TMPDIR"),
         agent.run(f"echo x >> {repo}/sums.py; echo x > {home}/planted; echo x > {state}/HALT"),
@@ -217,7 +222,7 @@ def test_it_is_told_the_bases_instructions_and_sees_its_test_as_we_do(
     assert "the sum is wrong" in told  # its own run of the test said why
     assert "Ran 1 test" in told
     assert "sums.py | " in told  # and it reads git
-    assert wave.report["wave"]["built"][0]["repairRounds"] == 0
+    assert wave.report["wave"]["repairsUsed"] == 0
 
 
 @pytest.mark.parametrize("level", CLOSED)
@@ -234,4 +239,4 @@ def test_inside_it_reaches_nothing_that_is_not_its_own(
     assert not (folder / "home" / ".profile").exists()
     assert not (folder / "state" / "HALT").exists()
     assert (folder / "repo" / "sums.py").read_text(encoding="utf-8") == UNFINISHED
-    assert "dropped from its own git: it committed" in json.dumps(wave.report)
+    assert "dropped from its own git: it committed" in wave.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from driver.homes.login import LoginFile, give_back, lend
-from driver.homes.private_home import lay, variables
+from driver.homes.private_home import HomeRecipe
 
 BEFORE = {"oauth": {"accessToken": "sk-ant-oat01-old", "expiresAt": 1}, "account": "me"}
 RENEWED = {"oauth": {"accessToken": "sk-ant-oat01-new", "expiresAt": 9}, "account": "me"}
@@ -34,7 +34,8 @@ def test_a_home_leads_to_toolchains_and_to_what_its_set_up_installed(tmp_path: P
         (prepared / name).parent.mkdir(parents=True, exist_ok=True)
         (prepared / name).touch()
     home.mkdir()
-    lay(home, [(".cargo/bin", user / ".cargo" / "bin")], prepared)
+    links = ((".cargo/bin", user / ".cargo" / "bin"), (".cache/uv", user / ".cache"))
+    HomeRecipe(user, links, prepared, has_own_caches=True).furnish(home, {"HOME": str(user)})
     assert (home / ".cargo" / "bin").resolve() == user / ".cargo" / "bin"
     assert (home / ".cargo" / "registry").resolve() == prepared / ".cargo" / "registry"
     assert (home / ".cache" / "pypoetry" / "x").exists()
@@ -44,11 +45,45 @@ def test_a_home_leads_to_toolchains_and_to_what_its_set_up_installed(tmp_path: P
     assert not (prepared / ".cache" / "mine").exists()
 
 
-def test_java_finds_the_home_too(tmp_path: Path) -> None:
-    found = variables(tmp_path / "home", tmp_path / "tmp")
-    assert found["MAVEN_OPTS"] == f"-Duser.home={found['HOME']}"
-    assert found["TMPDIR"] == found["TEMP"] == str(tmp_path / "tmp")
-    assert "MAVEN_OPTS" not in variables(tmp_path / "a home", tmp_path)
+def test_a_setting_that_changed_during_the_wave_is_as_it_was(tmp_path: Path) -> None:
+    user, view, home = (tmp_path / name for name in ("user", "view", "home"))
+    for folder, text in ((user, "now"), (view, "before")):
+        folder.mkdir()
+        (folder / ".mypy.ini").write_text(text, encoding="utf-8")
+    (user / ".flake8").write_text("same", encoding="utf-8")
+    (view / ".flake8").symlink_to(user / ".flake8")
+    home.mkdir()
+    links = tuple((name, user / name) for name in (".mypy.ini", ".flake8"))
+    HomeRecipe(user, links).furnish(home, {"HOME": str(view)})
+    assert (home / ".mypy.ini").read_text(encoding="utf-8") == "before"
+    assert (home / ".flake8").resolve() == user / ".flake8"
+
+
+def test_no_link_is_made_below_a_link(tmp_path: Path) -> None:
+    (tmp_path / "user" / "go").mkdir(parents=True)
+    links = (("go", tmp_path / "user" / "go"), ("go/pkg", tmp_path / "elsewhere"))
+    HomeRecipe(tmp_path / "user", links).furnish(tmp_path / "home", {})
+    assert not (tmp_path / "user" / "go" / "pkg").is_symlink()
+
+
+def test_variables_lead_to_the_home_and_to_toolchains_in_reach(tmp_path: Path) -> None:
+    home, temporary = tmp_path / "home", tmp_path / "tmp"
+    given = {
+        "HOME": "/root",
+        "XDG_CONFIG_HOME": "/root/.config",
+        "CODEX_HOME": "/root/.codex",
+        "JAVA_HOME": "/opt/java",
+        "CARGO_HOME": "/repo/.cargo",
+        "MAVEN_OPTS": "-Xmx1g",
+    }
+    recipe = HomeRecipe(Path("/root"))
+    found = recipe.environment(given, home, temporary, [Path("/opt")])
+    assert found["TMPDIR"] == found["TEMP"] == str(temporary)
+    assert found["JAVA_HOME"] == "/opt/java"
+    assert not {"CARGO_HOME", "XDG_CONFIG_HOME", "CODEX_HOME"} & found.keys()
+    assert found["MAVEN_OPTS"] == f"-Xmx1g -Duser.home={home}"
+    assert recipe.environment(given, home, temporary, None)["CARGO_HOME"] == "/repo/.cargo"
+    assert "MAVEN_OPTS" not in recipe.environment({}, tmp_path / "a home", temporary, None)
 
 
 def test_a_login_is_a_copy_that_nobody_else_may_read(user: Path, tmp_path: Path) -> None:

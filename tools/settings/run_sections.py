@@ -14,6 +14,7 @@ from tools.settings import kinds
 from tools.settings.kinds import one_of, setting, whole_number
 from tools.settings.resources import SIZE
 
+PRIVATE, HOST = "private", "host"
 LEVELS = ("container", "bwrap", "landlock", "limits", "none")
 
 
@@ -27,6 +28,9 @@ class SandboxSettings:
     escape leaves"""
     require: str = setting(one_of(*LEVELS), "none")
     """the weakest kind of walls that a wave may begin with"""
+    home: str = setting(one_of(PRIVATE, HOST), PRIVATE)
+    """`private` gives each command a home and a temporary folder of its own, with links to your
+    toolchains; with `host` they have yours, which a wave says in its first lines"""
     image: str | None = setting(kinds.TEXT)
     """the image of the kind `container`"""
 

@@ -268,8 +268,9 @@ class LocalDriver(AgentDriver):
         if request.enclosure is None:
             finished = self.processes.run(command, name=worker_id)
         else:
-            own = program_places(argv, Path(self.environ.get("HOME") or "/nonexistent"))
-            finished = request.enclosure.reading(own).run(self.processes, command, name=worker_id)
+            own = program_places(argv, self.home)
+            inside = request.enclosure.reading(own).lending(self.login_files())
+            finished = inside.run(self.processes, command, name=worker_id)
         self._survivors[worker_id] = (*self._survivors.get(worker_id, ()), *left_running(finished))
         return finished
 
