@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
+from driver.homes.toolchains import TOOLCHAIN_PLACES
 from state_store.values.lazy_dataclass import dataclass
 
 NOT_EXECUTABLE = 126
@@ -23,15 +24,6 @@ _CERTIFICATES = (
     *("NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "NIX_SSL_CERT_FILE"),
 )
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "TZ", *_CERTIFICATES)
-# The places of toolchains. A tool whose variable is missing looks in HOME, which is private.
-TOOLCHAIN_PLACES = (
-    *("PYENV_ROOT", "UV_PYTHON_INSTALL_DIR", "UV_TOOL_DIR", "MAMBA_ROOT_PREFIX", "NVM_DIR"),
-    *("VOLTA_HOME", "FNM_DIR", "N_PREFIX", "PNPM_HOME", "BUN_INSTALL", "COREPACK_HOME"),
-    *("DENO_DIR", "RUSTUP_HOME", "CARGO_HOME", "GOROOT", "GOPATH", "GOMODCACHE", "JAVA_HOME"),
-    *("JDK_HOME", "M2_HOME", "MAVEN_HOME", "GRADLE_HOME", "SDKMAN_DIR", "KOTLIN_HOME"),
-    *("ANDROID_HOME", "ANDROID_SDK_ROOT", "RBENV_ROOT", "ASDF_DIR", "ASDF_DATA_DIR"),
-    *("MISE_DATA_DIR", "DOTNET_ROOT", "PLAYWRIGHT_BROWSERS_PATH", "CUDA_HOME", "CCACHE_DIR"),
-)
 _VERSIONS = ("PYENV_VERSION", "RBENV_VERSION", "RUSTUP_TOOLCHAIN", "GOTOOLCHAIN", "NODE_VERSION")
 _PASSED_ON_WINDOWS = (
     *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP"),

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from driver.execution.command import TOOLCHAIN_PLACES
 from driver.filesystem.tree import copy_into
 from driver.homes.login import Lent, LoginFile, lend
+from driver.homes.toolchains import TOOLCHAIN_PLACES
 from state_store.values.lazy_dataclass import dataclass
 
 # Folders of a home in which several tools have a part each.
