@@ -30,17 +30,24 @@ def needed(items: Sequence[Item]) -> list[Item]:
     return [item for item in found.values() if is_finished(item)]
 
 
-def linked(items: Sequence[Item], unfinished: Iterable[Item]) -> list[Item]:
-    """The unfinished items with dependencies, and the items they depend on. `needed` and `waiting`
-    give the same result for these items as for all `items`."""
-    asking = [item for item in unfinished if KEY in item]
-    if not asking:
-        return []
-    known = _Known(items)
-    names = (name for item in asking for name in _named(item[KEY]) or ())
-    kept = {id(item) for name in names if (item := known.find(name)) is not None}
-    kept.update(map(id, asking))
-    return [item for item in items if id(item) in kept]
+def linked_numbers(entries: Sequence[Any], asking: Iterable[tuple[int, Item]]) -> set[int]:
+    """The numbers of the unfinished items with dependencies, `asking`, and of the entries that they
+    depend on. `needed` and `waiting` give the same result for these as for all entries."""
+    numbers, names = set[int](), set[str]()
+    for number, item in asking:
+        numbers.add(number)
+        names.update(_named(item[KEY]) or ())
+    of_id: dict[str, int] = {}
+    of_slug: dict[str, int] = {}
+    for number, item in enumerate(entries if names else ()):
+        if not isinstance(item, dict):
+            continue
+        slug, name = item.get("slug"), id_of(item)
+        if isinstance(slug, str) and slug in names:
+            of_slug[slug] = number
+        if name in names:
+            of_id[str(name)] = number
+    return numbers | {*(of_slug | of_id).values()}
 
 
 def waiting(

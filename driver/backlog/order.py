@@ -82,10 +82,10 @@ class Unordered:
     _ages: list[float] = field(default_factory=list)
     _counts: list[int] = field(default_factory=list)
 
-    def add(self, items: Sequence[Item]) -> None:
-        """Add some items, best a block of `blocks`."""
+    def add(self, items: Sequence[Item], *, keep: bool = True) -> None:
+        """Add some items, best a block of `blocks`; without `keep` only what orders them."""
         files = [item.get("ownsFiles") for item in items]
-        self.items += items
+        self.items += items if keep else ()
         self.names += names_in(items)
         self.levels += levels_in(items)
         self._ages += _ages_in(items)
@@ -93,12 +93,16 @@ class Unordered:
 
     def order(self) -> list[int]:
         """The positions of the items, most urgent first."""
-        numbers = list(range(len(self.items)))
+        numbers = list(range(len(self.names)))
         # Each sort keeps the order of equal items, so the last key counts most. Three sorts by a
         # number are faster than one by a tuple.
-        for keys in (self._counts, self._ages, self.levels):
+        for keys in self.keys():
             numbers.sort(key=keys.__getitem__)
         return numbers
+
+    def keys(self) -> tuple[list[int], list[float], list[int]]:
+        """The values that order the items, those that count most at the end."""
+        return self._counts, self._ages, self.levels
 
     def queue(self, numbers: Sequence[int]) -> OrderedQueue:
         """The items at these positions."""

@@ -1,223 +1,206 @@
 """The tracker index: the checked open items of a tracker in order, and their dependencies.
 
-Most items of a long tracker are done, and the index omits them. It is kept in a file of the state
-folder. The item table cannot replace it: the table has the items in the order of their first sight,
-not of the file, and checking 10,000 open items again takes longer than hashing the tracker.
+Most items of a long tracker are done, and the index omits them. Of the others it has a few columns;
+an item itself is parsed when it is asked for. `index_reader` keeps the index in a file.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sys
-import time
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from driver.backlog.dependencies import KEY, linked
-from driver.backlog.order import OrderedQueue, Unordered, blocks
+from driver.backlog.dependencies import KEY, linked_numbers
+from driver.backlog.order import OrderedQueue, Part, Unordered, unordered
 from driver.backlog.plain_items import faults_in
 from driver.backlog.publication_status import is_shipped
 from driver.backlog.retry_policy import NEXT
 from driver.backlog.tracker import ambiguities, slug_keys
-from state_store.database.kept_items import collector_paused
-from state_store.documents.errors import CannotRunError, InputError
-from state_store.documents.files import (
-    identity_at,
-    is_at_rest,
-    read_bytes,
-    write_bytes_atomic,
-)
-from state_store.documents.item_id import id_of, plain_ids
-from state_store.documents.item_status import FINISHED, IN_PROGRESS, OPEN
-from state_store.tracker.base import believe_digest, digest_of, known_digest
-from state_store.tracker.file import real_path
-from state_store.tracker.light_read import TrackerSummary, read_summary
-from state_store.values.lazy_dataclass import dataclass
-from state_store.write_api import STATE_DB_FILENAME
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import CLAIMED, FINISHED, IN_PROGRESS, OPEN
+from state_store.values.lazy_dataclass import dataclass, field
 
 Item = Mapping[str, Any]
+Change = tuple[int, Item, Item]  # the number of an entry, and what it was and is
 _FINISHED = tuple(FINISHED)  # a status can have any type, even an unhashable one
-FILE_NAME = "tracker_docket.jsonl"
-LAYOUT = 3
-# The errors of a truncated or forged file: any part of it may be anything.
-_UNUSABLE = (InputError, OSError, ValueError, LookupError, TypeError, AttributeError,
-             RecursionError)  # fmt: skip
-_WORTH_KEEPING = 2**20  # bytes; a smaller tracker is parsed in milliseconds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TrackerIndex:
-    """The index of a tracker whose bytes have the SHA-256 `digest`.
+    """The index of a tracker whose bytes have the SHA-256 `digest`. Numbers are those of the
+    tracker's entries.
 
-    `todo` are the open items, most urgent first. `faults` gives, by position in `todo`, the reasons
-    why an item cannot be built, without a parser's view of its test command. `linked` are the items
-    that wait for a time or for other items, and those other items too, in the tracker's order.
-    `shipped` are the items that wait for their merge. `problems` are the duplicate ids and slugs
-    that stop a run. `non_objects` has a sentence for each entry that is no object. `twice` are the
-    duplicate ids. `statuses` counts all items.
+    `open_numbers` are the open items, most urgent first, with their `names` and `levels`. `faults`
+    gives, by position in them, the reasons why an item cannot be built, without a parser's view of
+    its test command. `linked_numbers` are the items that wait for a time or for other items, and
+    those other items too. `shipped_numbers` are the items that wait for their merge, `claimed` and
+    `nameless` the open ones that are claimed or have no id. `has_repo` is True if an open item
+    names its repository. `problems` are the duplicate ids and slugs that stop a run. `non_objects`
+    has a sentence for each entry that is no object. `twice` are the duplicate ids. `statuses`
+    counts all items.
     """
 
     digest: str
-    todo: OrderedQueue
+    entries: Sequence[Any] = field(compare=False, repr=False)
+    open_numbers: Sequence[int]
+    names: Sequence[str]
+    levels: Sequence[int]
     faults: Mapping[int, tuple[str, ...]]
-    linked: tuple[Item, ...]
-    shipped: tuple[Item, ...]
+    linked_numbers: Sequence[int]
+    shipped_numbers: Sequence[int]
+    claimed: Sequence[int]
+    nameless: Sequence[int]
+    has_repo: bool
     problems: tuple[str, ...]
     non_objects: tuple[str, ...]
     twice: frozenset[str]
     statuses: Mapping[str, int]
 
-    def own_todo(self) -> list[Item]:
+    @cached_property
+    def todo(self) -> OrderedQueue:
+        """The open items, most urgent first."""
+        return OrderedQueue(Part(self.entries, self.open_numbers), self.names, self.levels)
+
+    @cached_property
+    def linked(self) -> tuple[Item, ...]:
+        """The items of `linked_numbers`, in the tracker's order."""
+        return tuple(Part(self.entries, self.linked_numbers))
+
+    @cached_property
+    def shipped(self) -> tuple[Item, ...]:
+        """The items of `shipped_numbers`."""
+        return tuple(Part(self.entries, self.shipped_numbers))
+
+    def own_todo(self) -> OrderedQueue:
         """The open items with a unique id."""
-        if not self.twice and plain_ids(self.todo.items):
-            return list(self.todo.items)
-        return [
-            item
-            for name, item in zip(self.todo.names, self.todo.items, strict=True)
-            if name not in self.twice and id_of(item) is not None
-        ]
+        if not self.twice and not self.nameless:
+            return self.todo
+        nameless = set(self.nameless)
+        both = enumerate(zip(self.open_numbers, self.names, strict=True))
+        mine = [n for n, (at, name) in both if name not in self.twice and at not in nameless]
+        return self.todo.at(mine)
 
-    def to_json(self) -> list[Any]:
-        """All fields except the digest."""
-        todo = self.todo
-        return [
-            *(list(todo.items), todo.names, todo.levels),
-            *(list(self.faults.items()), self.linked, self.shipped),
-            *(self.problems, self.non_objects, sorted(self.twice), self.statuses),
-        ]
+    def own_claimed(self) -> list[Item]:
+        """The claimed items with a unique id."""
+        items = (self.entries[number] for number in self.claimed)
+        return [item for item in items if id_of(item) not in {None, *self.twice}]
 
-    @classmethod
-    def from_json(cls, digest: str, kept: Any) -> TrackerIndex:
-        """The inverse of `to_json`. Raises one of `_UNUSABLE` for an invalid record."""
-        items, names, levels, faults, linked, shipped, problems, non_objects, twice, statuses = kept
-        return cls(
+    def changed(self, changes: Iterable[Change], digest: str) -> TrackerIndex | None:
+        """The index after changes of single items, as a builder would make it; more items may be
+        `linked` than it would have. None if only a
+        builder can tell."""
+        if self.problems or self.twice or self.nameless:
+            return None
+        gone, statuses = set[int](), Counter(self.statuses)
+        sets = [set(self.linked_numbers), set(self.shipped_numbers), set(self.claimed)]
+        linked, shipped, claimed = sets
+        positions = {number: at for at, number in enumerate(self.open_numbers)}
+        for number, before, after in changes:
+            was, now = before.get("status"), after.get("status")
+            at = None if number in gone else positions.get(number)
+            if before.get(KEY) != after.get(KEY) or (at is None and now in OPEN):
+                return None
+            if now in OPEN and (at in self.faults or not _is_alike(before, after)):
+                return None
+            statuses.subtract((str(was),))
+            statuses.update((str(now),))
+            if now not in OPEN:
+                gone.add(number)
+            _put(linked, number, number in linked or after.get(NEXT) is not None)
+            _put(shipped, number, now == IN_PROGRESS and is_shipped(after))
+            _put(claimed, number, now == CLAIMED)
+        left = [at for number, at in positions.items() if number not in gone]
+        return replace(
+            self,
             digest=digest,
-            todo=OrderedQueue(list(items), list(names), list(levels)),
-            faults={number: tuple(why) for number, why in faults},
-            linked=tuple(linked),
-            shipped=tuple(shipped),
-            problems=tuple(problems),
-            non_objects=tuple(non_objects),
-            twice=frozenset(twice),
-            statuses=dict(statuses),
+            open_numbers=[self.open_numbers[at] for at in left],
+            names=[self.names[at] for at in left],
+            levels=[self.levels[at] for at in left],
+            faults={n: self.faults[at] for n, at in enumerate(left) if at in self.faults},
+            linked_numbers=sorted(linked),
+            shipped_numbers=sorted(shipped),
+            claimed=sorted(claimed),
+            statuses=+statuses,
         )
 
 
-def index_of(tracker: TrackerSummary) -> TrackerIndex:
-    """Make the index of a tracker. Pure."""
-    todo, faults, slugs = Unordered(), dict[int, tuple[str, ...]](), list[str]()
-    asking, timed, shipped = list[Item](), set[int](), list[Item]()
-    statuses: Counter[str] = Counter()
-    not_own = {None, *tracker.ambiguous}
-    for block in blocks(tracker.entries):
-        states = [item.get("status") for item in block]
-        statuses.update(map(str, states))
-        both = list(zip(block, states, strict=True))
-        # Most of a long tracker is done; this is the only pass over those items.
-        unfinished = [item for item, state in both if state not in _FINISHED]
-        asking += [item for item in unfinished if KEY in item]
-        timed.update(id(item) for item in unfinished if item.get(NEXT) is not None)
-        under_way = [item for item, state in both if state == IN_PROGRESS]
-        shipped += [i for i in under_way if is_shipped(i) and id_of(i) not in not_own]
-        opened = [item for item, state in both if state in OPEN]
-        faults.update((len(todo.items) + number, why) for number, why in faults_in(opened))
-        slugs += slug_keys(opened)
-        todo.add(opened)
-    kept = timed.union(map(id, linked(tracker.entries, asking)))
-    order = todo.order()
-    return TrackerIndex(
-        digest=tracker.digest,
-        todo=todo.queue(order),
-        faults={n: faults[was] for n, was in enumerate(order) if was in faults} if faults else {},
-        linked=tuple(item for item in tracker.entries if id(item) in kept) if kept else (),
-        shipped=tuple(shipped),
-        problems=ambiguities(tracker.ambiguous, map(id_of, todo.items), slugs),
-        non_objects=tracker.non_objects,
-        twice=tracker.ambiguous,
-        statuses=statuses,
+def _put(numbers: set[int], number: int, is_in: bool) -> None:
+    (numbers.add if is_in else numbers.discard)(number)
+
+
+def _is_alike(before: Item, after: Item) -> bool:
+    """True if an item that stays open has the same place in the queue, and is sound."""
+    keys = ("id", "slug", "repo")
+    same = [before.get(key) for key in keys] == [after.get(key) for key in keys]
+    return (
+        same
+        and unordered([before]).keys() == unordered([after]).keys()
+        and not any(True for _ in faults_in([after]))
     )
 
 
-class TrackerReader:
-    """Reads a tracker, and parses and checks it again only after its bytes changed."""
+class IndexBuilder:
+    """Makes an index of entries that it is given block by block, and never looks at again."""
 
     def __init__(self) -> None:
-        self.forget()
+        self._todo, self._numbers = Unordered(), list[int]()
+        self._faults: dict[int, tuple[str, ...]] = {}
+        self._slugs: list[str] = []
+        self._ids: list[str | None] = []
+        self._statuses: Counter[str] = Counter()
+        self._asking: list[tuple[int, Item]] = []
+        self._timed, self._claimed, self._nameless = list[int](), list[int](), list[int]()
+        self._shipped: list[tuple[int, str | None]] = []
+        self._has_repo = False
 
-    def forget(self) -> None:
-        """Drop the index from memory; for a long tracker it is large."""
-        self._index: TrackerIndex | None = None
-        self._is_kept = False
-
-    def read(self, path: Path, state_dir: Path) -> TrackerIndex:
-        """The index of the file as it is now. Raises InputError, as `read_summary` does."""
-        if self._index is None or digest_of(path) != self._index.digest:
-            self.forget()
-            self._index = _found(path, state_dir)
-            self._is_kept = self._index is not None
-        if self._index is None:
-            before, now = identity_at(path), time.time_ns()
-            with collector_paused():  # the collector would visit a million objects many times
-                self._index = index_of(read_summary(path))
-            if before and is_at_rest(before, now) and identity_at(path) == before:
-                believe_digest(path, before, self._index.digest)  # it is not hashed again
-        return self._index
-
-    def keep(self, path: Path, state_dir: Path) -> None:
-        """Write the index for the next run, if the state folder has a store. Writes none if the
-        folder cannot be written, the disk is full, or an item is nested too deeply."""
-        if not self._index or self._is_kept or not (state_dir / STATE_DB_FILENAME).exists():
+    def add(self, first: int, block: Sequence[Item]) -> None:
+        """Add the entries from this number on. All are objects."""
+        states = [item.get("status") for item in block]
+        self._statuses.update(map(str, states))
+        both = list(zip(range(first, first + len(block)), block, states, strict=True))
+        # Most of a long tracker is done; this is the only pass over those items.
+        unfinished = [(n, item) for n, item, state in both if state not in _FINISHED]
+        self._asking += [(n, item) for n, item in unfinished if KEY in item]
+        self._timed += [n for n, item in unfinished if item.get(NEXT) is not None]
+        under_way = [(n, item) for n, item, state in both if state == IN_PROGRESS]
+        self._shipped += [(n, id_of(item)) for n, item in under_way if is_shipped(item)]
+        mine = [(n, item) for n, item, state in both if state in OPEN]
+        if not mine:
             return
-        self._is_kept = True
-        with suppress(OSError, CannotRunError, RecursionError):
-            if path.stat().st_size < _WORTH_KEEPING:
-                return
-            body = json.dumps(self._index.to_json()).encode()
-            seal = hashlib.sha256(body).hexdigest()
-            digest_of(path)  # so that it is known, if the file is at rest
-            identity, digest = known_digest(path) or ((), "")
-            at_rest = {"identity": identity} if digest == self._index.digest else {}
-            facts = {**_made_from(path), "digest": self._index.digest, "body": seal, **at_rest}
-            head = json.dumps(facts)
-            write_bytes_atomic(state_dir / FILE_NAME, f"{head}\n".encode() + body)
+        numbers, opened = zip(*mine, strict=True)
+        known = len(self._numbers)
+        self._faults.update((known + number, why) for number, why in faults_in(opened))
+        self._slugs += slug_keys(opened)
+        self._claimed += [n for n, item in mine if item["status"] == CLAIMED]
+        ids = list(map(id_of, opened))
+        self._ids += ids
+        self._nameless += [n for n, name in zip(numbers, ids, strict=True) if name is None]
+        self._has_repo = self._has_repo or any(item.get("repo") for item in opened)
+        self._numbers += numbers
+        self._todo.add(opened, keep=False)
 
-
-def _found(path: Path, state_dir: Path) -> TrackerIndex | None:
-    """The kept index of the tracker as it is now; None if there is no valid one."""
-    try:
-        head, _, body = read_bytes(state_dir / FILE_NAME).partition(b"\n")
-        found, wanted = json.loads(head), _made_from(path)
-        if {key: found.get(key) for key in wanted} != wanted:
-            return None
-        if found["body"] != hashlib.sha256(body).hexdigest():
-            return None
-        if found.get("identity"):  # the file need not be read, if it was not written since
-            believe_digest(path, tuple(found["identity"]), found["digest"])
-        if found["digest"] != digest_of(path):
-            return None
-        return TrackerIndex.from_json(str(found["digest"]), json.loads(body))
-    except _UNUSABLE:
-        return None
-
-
-def _made_from(path: Path) -> dict[str, Any]:
-    # Both spellings: messages name the file by the path given.
-    return {"layout": LAYOUT, "asked": str(path), "tracker": str(real_path(path)), "by": _program()}
-
-
-@cache
-def _program() -> str:
-    """A fingerprint of this version of the program. The code decides which items are faulty, so
-    changed code must build the index again."""
-    root = Path(__file__).parents[2]
-    files = sorted(
-        (str(path), path.stat().st_size, path.stat().st_mtime_ns)
-        for folder in ("driver", "state_store")
-        for path in (root / folder).rglob("*.py")
-    )
-    return hashlib.sha256(repr((sys.version, files)).encode()).hexdigest()
+    def index(
+        self, digest: str, entries: Sequence[Any], twice: frozenset[str], non_objects: Sequence[str]
+    ) -> TrackerIndex:
+        """The index of all that was added. `twice` are the duplicate ids."""
+        order, not_own = self._todo.order(), {None, *twice}
+        asking = linked_numbers(entries, self._asking) if self._asking else ()
+        return TrackerIndex(
+            digest=digest,
+            entries=entries,
+            open_numbers=[self._numbers[n] for n in order],
+            names=[self._todo.names[n] for n in order],
+            levels=[self._todo.levels[n] for n in order],
+            faults={n: self._faults[was] for n, was in enumerate(order) if was in self._faults},
+            linked_numbers=sorted({*self._timed, *asking}),
+            shipped_numbers=[n for n, name in self._shipped if name not in not_own],
+            claimed=self._claimed,
+            nameless=self._nameless,
+            has_repo=self._has_repo,
+            problems=ambiguities(twice, self._ids, self._slugs),
+            non_objects=tuple(non_objects),
+            twice=twice,
+            statuses=self._statuses,
+        )

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from driver.backlog.tracker import load_tracker_items
+from state_store.documents.errors import CannotRunError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, is_open
 from state_store.tracker.base import digest_of
@@ -31,6 +33,7 @@ _PROOF = (
     "repairCap",
     "pipeline",
 )
+_PIECE_BYTES = 2**20
 _REQUEST = ("slug", "title", "prompt")
 
 Fields = Mapping[str, Mapping[str, str]]
@@ -41,20 +44,35 @@ class WatchedTracker:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._digest = digest_of(path)
+        # A wave may take hours, and a tracker may be long, so the copy is a file without a name.
+        self._copy = tempfile.TemporaryFile()  # noqa: SIM115 - it stays open
+        if self._digest is None:
+            return
         try:
-            before = path.read_bytes()
-        except OSError:
-            before = b""
-        self._digest = hashlib.sha256(before).hexdigest()
-        self._before = zlib.compress(before, 1)  # a wave may take hours, and a tracker may be long
+            with path.open("rb") as stream:
+                shutil.copyfileobj(stream, self._copy, _PIECE_BYTES)
+        except OSError as error:
+            why = f"the tracker {path} cannot be copied: {error.strerror or error}"
+            raise CannotRunError(f"{why}; make room in {tempfile.gettempdir()}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._copy.close()
 
     def warning(self) -> str:
         """The warning of `changed_fields` about the time since this object was made."""
         if digest_of(self._path) == self._digest:
             return ""
+        self._copy.seek(0)
+        before = self._copy.read()
+        if self._digest not in (None, hashlib.sha256(before).hexdigest()):
+            return f"{self._path} was changed before it was copied, or its copy was: check it"
         with tempfile.TemporaryDirectory() as folder:
             old = Path(folder, "tracker.json")
-            old.write_bytes(zlib.decompress(self._before))
+            old.write_bytes(before)
             return changed_fields(watched_fields(old), watched_fields(self._path))
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from driver.backend_api.driver import AgentDriver
 from driver.backends.duck_typed import adapted
 from driver.backends.registry import driver_of
+from driver.backlog.index_reader import TrackerReader
 from driver.backlog.item_filter import ItemFilter
-from driver.backlog.tracker_index import TrackerIndex, TrackerReader
+from driver.backlog.tracker_index import TrackerIndex
 from driver.git.repository import toplevel_of
 from driver.run_state.plan import Shipping, WaveOptions
 from driver.terminal.progress import Progress

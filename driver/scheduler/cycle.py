@@ -131,6 +131,7 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
                 claimed = _claimed(cycle, wave_id, backlog)
                 report = _run_claimed(cycle, run_wave, backlog, status, *claimed)
             report |= checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
+        cycle.reader.keep(cycle.tracker, cycle.state_dir)
         built = (report.get("wave") or {}).get("built") or ()
         # The tracker has to name the branch of items that another state folder shipped meanwhile.
         elsewhere = any(record.get("verdict") == Verdict.SHIPPED_ELSEWHERE for record in built)
@@ -138,7 +139,6 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
     except _StoppedAt as stop:
         if cycle.dry_run or not stop.idle:
             return stop.report | ({"dry_run": True} if cycle.dry_run else {})
-        # Only now: the tracker of a cycle that has items will change.
         cycle.reader.keep(cycle.tracker, cycle.state_dir)
         if cycle.settings.ship.pr == _NO_REQUESTS:
             return stop.report
@@ -214,13 +214,12 @@ def _run_claimed(
     status.enter(DISPATCH)
     resources = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
     cycle.reader.forget()
-    with backlog.claimed(resources):
-        watched = WatchedTracker(cycle.tracker)
+    with backlog.claimed(resources), WatchedTracker(cycle.tracker) as watched:
         queued = sum(count for reason, count in selection.counts.items() if reason in PATIENT)
         wave_report = _run_wave(run_wave, cycle, backlog, manifest, queued)
         results = WaveResults.of(wave_report, selection)
+        warning = watched.warning()
     status.enter(TRACKER)
-    warning = watched.warning()
     if warning:
         cycle.progress.say(warning)
     limits = cycle.settings.limits

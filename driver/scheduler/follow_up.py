@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from driver.backlog.order import names_in
+from driver.backlog.order import OrderedQueue, ordered
 from driver.backlog.publication_status import (
     Merged,
     PublicationStatus,
@@ -25,6 +26,7 @@ from driver.backlog.publication_status import (
 )
 from driver.backlog.retry_policy import opened
 from driver.backlog.tracker import Edit
+from driver.backlog.tracker_index import TrackerIndex
 from driver.domain.commit_message import item_name, task_of
 from driver.domain.item_fields import InvalidValueError, slug_of, text_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
@@ -42,7 +44,6 @@ from state_store.database.publications import DROPPED, MERGED
 from state_store.database.store import EventStore
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
-from state_store.documents.item_status import CLAIMED
 from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
@@ -71,10 +72,9 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
     earlier work can still do the next.
     """
     index = cycle.tracker_index()
-    todo = index.own_todo()
     found: list[_Found] = []
     warnings: list[str] = []
-    shipped_at, open_at = by_repository(cycle, index.shipped), by_repository(cycle, todo)
+    shipped_at, open_at = by_repository(cycle, index.shipped), _by_repository(cycle, index)
     for top in {**shipped_at, **open_at}:
         shipped = shipped_at.get(top, [])
         try:
@@ -82,7 +82,8 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
             with RemoteView.opened(repository, cycle.settings, cycle.keeps) as view:
                 wanted = cycle.settings.ship.target or ""
                 here = list(_shipped_items(view, shipped, wanted, warnings))
-                here += _published_elsewhere(cycle, view, open_at.get(top, []))
+                if top in open_at:
+                    here += _published_elsewhere(cycle, view, open_at[top])
         except (UnaskedError, TidegateError, OSError) as trouble:
             # The push asks again whether another state folder has published open items.
             if shipped:
@@ -92,8 +93,9 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
             continue
         found += here
         warnings += [f"{id_of(o.item)}: {o.detail}" for o in here if o.detail and _is_open(o)]
-    claimed = [item for item in todo if item.get("status") == CLAIMED]
-    edits: dict[str, tuple[Item, Edit]] = {str(id_of(item)): (item, opened) for item in claimed}
+    edits: dict[str, tuple[Item, Edit]] = {
+        str(id_of(item)): (item, opened) for item in index.own_claimed()
+    }
     edits |= {str(id_of(one.item)): (one.item, one.edit) for one in found if not _is_open(one)}
     written = _write(cycle, edits, _ends(found), warnings) if edits else set()
     followed = [
@@ -111,19 +113,28 @@ def _is_open(one: _Found) -> bool:
     return one.status in (PublicationStatus.WAITS, PublicationStatus.UNKNOWN)
 
 
-def _published_elsewhere(cycle: Cycle, view: RemoteView, items: Sequence[Item]) -> Iterator[_Found]:
+def _by_repository(cycle: Cycle, index: TrackerIndex) -> dict[Path, OrderedQueue]:
+    """The open items by their repository. A long backlog, of which none names its own, is not
+    read for it."""
+    todo = index.own_todo()
+    if index.has_repo:
+        return {top: ordered(items) for top, items in by_repository(cycle, todo.items).items()}
+    repo = cycle.repo
+    top = cycle.repositories.top_of(repo) if repo and repo.is_absolute() else None
+    return {top: todo} if top is not None and todo.names else {}
+
+
+def _published_elsewhere(cycle: Cycle, view: RemoteView, todo: OrderedQueue) -> Iterator[_Found]:
     """The open items that a wave unknown to this state folder has published: a wave of another
     state folder, or of this one before its store was lost."""
-    if not items:
-        return
     target, tip = view.target(cycle.settings.ship.target or "")
     there = by_task(view.published_items(target, tip))
     named = {name for name, _ in there}  # a long backlog is not checked for a few names
-    names = names_in(items) if named else []
+    names: Sequence[str] = todo.names if named else ()
     together = "".join(names)
     if not together.isprintable() or not together.isascii():
         names = list(map(safe_line, names))
-    mine = [i for i, name in zip(items, names, strict=False) if name.strip() in named]
+    mine = [todo.items[n] for n, name in enumerate(names) if name.strip() in named]
     works = ((item, check_item(item)[0]) for item in mine)
     for item, work in works:
         if work is None:

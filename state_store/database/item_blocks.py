@@ -37,10 +37,10 @@ class Block:
     version: int
 
 
-def packed(ids: Sequence[str], fields: Iterable[str], text: str) -> dict[str, Any]:
+def packed(ids: Sequence[str], fields: Iterable[str], text: bytes) -> dict[str, Any]:
     """The payload for items with these ids, which all differ. `fields` are the names of all their
     fields, `text` is their JSON list."""
-    body = base64.b64encode(zlib.compress(text.encode(), 1)).decode("ascii")
+    body = base64.b64encode(zlib.compress(text, 1)).decode("ascii")
     return {_IDS: list(ids), _FIELDS: sorted(fields), _ITEMS: body}
 
 

@@ -11,8 +11,9 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,19 +51,20 @@ class StagedFile:
     context. All methods raise CannotRunError with `path`.
     """
 
-    def __init__(self, path: Path, body: bytes, *more: Part) -> None:
+    def __init__(self, path: Path, body: bytes, more: Iterable[Part] = ()) -> None:
         self.path, self.body = path, body
         self._fresh = path.parent / f".{os.urandom(8).hex()}.tmp"  # `path` may be at the limit
         try:
-            with _disk_trouble(path):
+            with disk_trouble(path):
                 make_folder(path.parent)
                 mode = _mode_of(path)
                 with self._fresh.open("xb") as stream:
                     if mode is not None:
                         self._fresh.chmod(mode)
-                    parts = (body, *more)
+                    parts = chain((body,), more)
                     failpoint(
-                        "file.write", lambda n: os.write(stream.fileno(), b"".join(parts)[:n])
+                        "file.write",
+                        lambda n: os.write(stream.fileno(), b"".join(map(bytes, parts))[:n]),
                     )
                     stream.writelines(parts)
                     stream.flush()
@@ -93,7 +95,7 @@ class StagedFile:
     def swap_in(self, *, sync: bool = False) -> None:
         """Replace the file at `path`. Durable with `sync`, else after `sync_folder`, which can
         serve many files."""
-        with _disk_trouble(self.path):
+        with disk_trouble(self.path):
             failpoint("file.before_replace")
             _replace(self._fresh, self.path)
             if sync:
@@ -163,23 +165,18 @@ def write_text_where_named(path: Path, text: str) -> None:
     if path.is_file() or not path.exists():
         write_text_atomic(path, text)
         return
-    with _disk_trouble(path), path.open("w", encoding="utf-8", newline="") as stream:
+    with disk_trouble(path), path.open("w", encoding="utf-8", newline="") as stream:
         stream.write(redacted(text))
 
 
-def replace_unchanged(
-    path: Path, data: bytes | Sequence[Part], digest: str, seen: Identity = ()
-) -> bool:
-    """Replace the file if its SHA-256 is `digest`, else return False. A file of the identity `seen`
-    has it; the caller saw it at rest. `data` are the new bytes, or their parts in order.
+def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
+    """Replace the file if its SHA-256 is `digest`, else return False.
 
     For files that people edit too, because editors do not use our locks.
     """
-    parts = [data] if isinstance(data, bytes) else data
-    with StagedFile(path, b"", *parts) as staged, _disk_trouble(path):
+    with StagedFile(path, data) as staged, disk_trouble(path):
         with path.open("rb") as stream:
-            is_seen = identity_of(os.fstat(stream.fileno())) == seen
-            if not is_seen and hashlib.file_digest(stream, "sha256").hexdigest() != digest:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
                 return False
         staged.swap_in(sync=True)
     return True
@@ -205,7 +202,7 @@ def is_at_rest(identity: Identity, now_ns: int) -> bool:
 
 def sync_folder(folder: Path) -> None:
     """Make renames in `folder` durable. Raises CannotRunError."""
-    with _disk_trouble(folder):
+    with disk_trouble(folder):
         _sync_folder(folder)
 
 
@@ -277,7 +274,8 @@ def _removed(path: Path, remove: Callable[[], None]) -> bool:
 
 
 @contextmanager
-def _disk_trouble(path: Path) -> Iterator[None]:
+def disk_trouble(path: Path) -> Iterator[None]:
+    """Every OSError inside becomes a CannotRunError with `path`."""
     try:
         yield
     except OSError as error:

@@ -59,10 +59,12 @@ def read_json(
         return parse_json(read_bytes(path, MAX_BYTES), decoder)
 
 
-def read_json_text(path: Path, what: str, absent: str) -> tuple[str, str]:
-    """The SHA-256 and the text of a file that `read_json` would read. It is not parsed."""
+def read_json_text(path: Path, what: str, absent: str) -> tuple[str, bytes, str]:
+    """The SHA-256, the bytes and the text of a file that `read_json` would read, not parsed."""
     with _named(path, what, absent):
-        return _decoded(read_bytes(path, MAX_BYTES))
+        data = read_bytes(path, MAX_BYTES)
+        digest, text = _decoded(data)
+        return digest, data, text
 
 
 @contextmanager

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,21 +66,16 @@ def read_tracker_file(path: Path) -> TrackerFile:
     return TrackerFile(read.text, read.digest, entries, items, twice, problems, non_objects)
 
 
-def read_listed(path: Path, decoder: json.JSONDecoder | None = None) -> tuple[str, list[Any]]:
-    """The SHA-256 of a tracker, and its list, parsed by a decoder of `strict_json`.
-
-    Raises like `read_tracker_file`.
-    """
-    read = read_json(path, *ERRORS, decoder)
-    return read.digest, listed(path, read.value)
+def require_sound(path: Path) -> None:
+    """Parse a tracker. Raises like `read_tracker_file`."""
+    listed(path, read_json(path, *ERRORS).value)
 
 
-def ids_twice(entries: Sequence[Item]) -> frozenset[str]:
-    """The duplicate ids."""
-    given = [item.get("id") for item in entries]
-    if set(map(type, given)) == {str} and len(set(given)) == len(given):
-        return frozenset()  # the usual case, in a third of the time
-    return _by_id(entries)[1]
+def ids_twice(ids: Sequence[str | None]) -> frozenset[str]:
+    """The duplicate ids among those of all items."""
+    if len(set(ids)) == len(ids):
+        return frozenset()  # the usual case
+    return frozenset(name for name, count in Counter(ids).items() if name is not None and count > 1)
 
 
 def _by_id(entries: Sequence[Item]) -> tuple[dict[str, Item], frozenset[str], list[Item]]:
@@ -170,4 +165,9 @@ def non_object_entries(path: Path, entries: Sequence[Any]) -> Iterator[str]:
     """A sentence for each entry that is not an object."""
     for number, item in enumerate(entries, start=1):
         if not isinstance(item, dict):
-            yield f"entry {number} of {path} is not an object; correct or remove it"
+            yield entry_problem(path, number)
+
+
+def entry_problem(path: Path, number: int) -> str:
+    """A sentence for an entry that is not an object. Entries are counted from 1."""
+    return f"entry {number} of {path} is not an object; correct or remove it"

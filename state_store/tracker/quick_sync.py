@@ -7,98 +7,130 @@ the file's bytes stay, only the items of later events can differ, and no other i
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from state_store.database import events as names
 from state_store.database.store import EventStore
-from state_store.documents.files import (
-    Identity,
-    Part,
-    identity_at,
-    is_at_rest,
-    read_bytes,
-    replace_unchanged,
-)
+from state_store.documents.errors import InputError
+from state_store.documents.files import read_bytes, replace_unchanged
 from state_store.documents.item_id import id_of
-from state_store.documents.json_document import MAX_BYTES, list_with
+from state_store.documents.json_document import MAX_BYTES, list_with, object_with
 from state_store.tracker import base as tracker_base
 from state_store.tracker.base import Seen
-from state_store.tracker.file import Splice, spliced, splices
+from state_store.tracker.file import spliced, splices
 from state_store.tracker.item_search import spans_of
 from state_store.tracker.merge import Change, Item, agreed, merge
+from state_store.tracker.scan import Edited, ScannedTracker, scanned_before
+from state_store.tracker.spliced_file import Splice, replace_spliced
 
 _MOST_EVENTS = 1_000
 _FEW = 20  # to look for more items takes longer than to read all of them
+
+
+class _Meeting:
+    """The items that may differ: those of the store, and as they are found in the file."""
+
+    def __init__(self, ours: Mapping[str, Item]) -> None:
+        self.ours = ours
+        self.theirs: dict[str, Item] = {}
+        self.after: dict[str, Item] = {}
+
+    def change_of(self, item: Item) -> Change | None:
+        """The change that an item of the file needs."""
+        name = id_of(item)
+        if name is None or name not in self.ours:
+            return None
+        self.theirs[name] = self.after[name] = item
+        change = merge({name: item}, {name: self.ours[name]}, {name: item}).to_file.get(name)
+        if change:
+            self.after[name] = change.applied(item)
+        return change
 
 
 def quick_sync(store: EventStore, path: Path, seen: Seen) -> int | None:
     """The number of items written to the file; None if only a full sync can tell what is to do.
     `seen` is the state at the last full sync, and the caller holds the file's lock."""
     changed = _changed_items(store, seen)
-    if changed is None or (read := _read_unchanged(path, seen.digest)) is None:
+    if changed is None:
         return None
-    (ids, version), (data, identity) = changed, read
-    del read
+    ids, version = changed
     ours = {name: item for name in ids if (item := store.item(name)) is not None}
-    text = data.decode()
-    theirs: dict[str, Item] = {}
-    after: dict[str, Item] = {}
-
-    def change_of(item: Item) -> Change | None:
-        name = id_of(item)
-        if name not in ours:
-            return None
-        assert name is not None
-        theirs[name] = after[name] = item
-        change = merge({name: item}, {name: ours[name]}, {name: item}).to_file.get(name)
-        if change:
-            after[name] = change.applied(item)
-        return change
-
-    found = list(splices(text, change_of, spans_of(text, ours) if len(ours) <= _FEW else None))
-    absent = {name: item for name, item in ours.items() if name not in theirs}
-    added = merge({}, absent, {}).added_to_file
-    if added or any(text[start:end] != written for start, end, written in found):
-        if text.isascii() and not added:
-            parts = _parts(memoryview(data), found)
-        else:
-            parts = [list_with(spliced(text, found), "items", added).encode()]
-        del text  # saves memory for a long file
-        if not replace_unchanged(path, parts, seen.digest, identity):
-            return None
-        new = hashlib.sha256()
-        for part in parts:
-            new.update(part)
-        seen = Seen(new.hexdigest(), version)
-    after |= {name: item for item in added if (name := id_of(item)) is not None}
-    tracker_base.save_changes(store, path, agreed(theirs, ours, after), Seen(seen.digest, version))
-    return sum(after[name] is not theirs.get(name) for name in after)
-
-
-def _parts(data: memoryview, found: Iterable[Splice]) -> list[Part]:
-    """The bytes with each of the splices. They are ASCII, so a position in the text is one in
-    them, and what stays is not copied."""
-    parts: list[Part] = []
-    at = 0
-    for start, end, written in found:
-        parts += [data[at:start], written.encode()]
-        at = end
-    return [*parts, data[at:]]
-
-
-def _read_unchanged(path: Path, digest: str) -> tuple[bytes, Identity] | None:
-    """The bytes of the file if their SHA-256 is `digest`, and its identity, () unless it was at
-    rest when it was read; else None. A file that this process knows by its identity is not hashed.
-    """
-    before, now = identity_at(path), time.time_ns()
-    data = read_bytes(path, MAX_BYTES)
-    identity = before if before and is_at_rest(before, now) and identity_at(path) == before else ()
-    is_known = bool(identity) and tracker_base.known_digest(path) == (identity, digest)
-    if not is_known and hashlib.sha256(data).hexdigest() != digest:
+    scan, met = scanned_before(path, seen.digest), _Meeting(ours)
+    edits = _edits(scan, met) if scan is not None else None
+    if scan is not None and edits is not None:
+        digest = _edit(path, scan, edits)
+    else:
+        met = _Meeting(ours)
+        digest = _rewrite(path, seen.digest, met)
+    if digest is None:
         return None
-    return data, identity
+    merged = agreed(met.theirs, ours, met.after)
+    tracker_base.save_changes(store, path, merged, Seen(digest, version))
+    return sum(met.after[name] is not met.theirs.get(name) for name in met.after)
+
+
+def _edits(scan: ScannedTracker, met: _Meeting) -> list[Edited] | None:
+    """The edits of a file whose items have known places; None if the places do not do: for an item
+    that is not in the file, or a field to remove, whose layout depends on what is around."""
+    edits: list[Edited] = []
+    mark = "" if scan.is_ascii else "\N{BULLET}"  # a text that is not ASCII is written as such
+    try:
+        for number in sorted(map(scan.ids.index, met.ours)):
+            old = scan.text_of(number)
+            change = met.change_of(json.loads(old))
+            if not change:
+                continue
+            if change.removed:
+                return None
+            text = mark + old.decode()
+            new = object_with(text, len(mark), len(text), change.set).encode()
+            edits += [(number, old, new)] if new != old else []
+    except (InputError, ValueError):
+        return None
+    return edits
+
+
+def _edit(path: Path, scan: ScannedTracker, edits: Sequence[Edited]) -> str | None:
+    """Write edits into the file that was scanned; returns the new digest, None if it is another
+    file now."""
+    if not edits:
+        return scan.digest if tracker_base.digest_of(path) == scan.digest else None
+    found = [(scan.starts[number], scan.ends[number], new) for number, _, new in edits]
+    digest = _replace(path, found, scan.digest)
+    if digest is not None:
+        scan.edited(edits, digest)
+    return digest
+
+
+def _rewrite(path: Path, digest: str, met: _Meeting) -> str | None:
+    """Write the changes, and items that are not in the file, into the file's text if it has this
+    digest; returns the new one."""
+    data = read_bytes(path, MAX_BYTES)
+    if hashlib.sha256(data).hexdigest() != digest:
+        return None
+    text = data.decode()
+    del data
+    spans = spans_of(text, met.ours) if len(met.ours) <= _FEW else None
+    found = list(splices(text, met.change_of, spans))
+    found = [(start, end, new) for start, end, new in found if text[start:end] != new]
+    absent = {name: item for name, item in met.ours.items() if name not in met.theirs}
+    added = merge({}, absent, {}).added_to_file
+    met.after |= {name: item for item in added if (name := id_of(item)) is not None}
+    if not found and not added:
+        return digest
+    if text.isascii() and not added:  # so a position in the text is one in the bytes
+        del text
+        return _replace(path, [(start, end, new.encode()) for start, end, new in found], digest)
+    written = list_with(spliced(text, found), "items", added).encode()
+    is_done = replace_unchanged(path, written, digest)
+    return hashlib.sha256(written).hexdigest() if is_done else None
+
+
+def _replace(path: Path, found: Sequence[Splice], digest: str) -> str | None:
+    identity, known = tracker_base.known_digest(path) or ((), "")
+    return replace_spliced(path, found, digest, identity if known == digest else ())
 
 
 def _changed_items(store: EventStore, seen: Seen) -> tuple[Iterable[str], int] | None:

@@ -1,60 +1,140 @@
-"""Reads a long tracker block by block, with the place of each item in the text.
+"""Reads a long tracker block by block, with the place of each item in the file.
 
 A parse of 100,000 items makes a million objects, which takes most of its memory. Here only some
-hundred items exist at a time. What the strict parser refuses is refused here too.
+hundred items exist at a time, and later those that are asked for. What the strict parser refuses is
+refused here too.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from array import array
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from state_store.documents import strict_json
+from state_store.documents.errors import InputError
+from state_store.documents.files import identity_at, read_bytes
 from state_store.documents.item_id import id_of, plain_ids
-from state_store.documents.json_document import list_start, read_json_text, skip
-from state_store.tracker.file import ERRORS, listed, read_listed
+from state_store.documents.json_document import MAX_BYTES, list_start, read_json_text, skip
+from state_store.tracker.base import known_digest
+from state_store.tracker.file import ERRORS, listed, require_sound
 from state_store.values.lazy_dataclass import dataclass, field
 
 BLOCK = 250
+LONG = 2**20  # bytes; a shorter tracker is parsed in milliseconds
 EachBlock = Callable[[int, Sequence[Any]], None]
+Edited = tuple[int, bytes, bytes]  # the number of an entry, its text before and after
+
+
+def _places() -> array[int]:
+    return array("Q")
 
 
 @dataclass(slots=True)
-class TrackerText:
-    """The text of a tracker, whose bytes have the SHA-256 `digest`, and its entries: their ids
-    (`id_of`, None for an entry that is no object), starts and ends. `fields` are the names of all
-    fields of each block of entries."""
+class ScannedTracker:
+    """The entries of a tracker whose bytes have the SHA-256 `digest`: their ids (`id_of`, None for
+    an entry that is no object), and where they start and end in the file. `fields` are the names of
+    all fields of each block; `edits` is what this process has changed since the scan."""
 
+    path: Path
     digest: str
-    text: str
+    is_ascii: bool = True
     ids: list[str | None] = field(default_factory=list)
-    starts: array[int] = field(default_factory=lambda: array("Q"))
-    ends: array[int] = field(default_factory=lambda: array("Q"))
+    starts: array[int] = field(default_factory=_places)
+    ends: array[int] = field(default_factory=_places)
     fields: list[set[str]] = field(default_factory=list)
+    edits: list[Edited] = field(default_factory=list)
+    data: bytes | None = None
+
+    def text_of(self, number: int) -> bytes:
+        """The text of an entry. Raises InputError if the file is another one now."""
+        start, end = self.starts[number], self.ends[number]
+        if self.data is None:
+            known = self.digest, identity_at(self.path)
+            if known_digest(self.path) == known[::-1]:
+                found = _piece(self.path, start, end)
+                if identity_at(self.path) == known[1]:
+                    return found
+            self._load()
+            assert self.data is not None
+        return self.data[start:end]
+
+    def entry(self, number: int) -> Any:
+        """An entry."""
+        return json.loads(self.text_of(number))
+
+    def _load(self) -> None:
+        """Read the whole file, whose bytes must be those that were scanned."""
+        data = read_bytes(self.path, MAX_BYTES)
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise InputError(f"the tracker {self.path} changed while it was read; run again")
+        self.data = data
+
+    def edited(self, edits: Sequence[Edited], digest: str) -> None:
+        """Note the edits that made the file another one, in the order of the file."""
+        grown = [0] * (len(self.ids) + 1)
+        for number, before, after in edits:
+            grown[number + 1] = len(after) - len(before)
+        moved = list(accumulate(grown))
+        self.starts = array("Q", map(int.__add__, self.starts, moved))
+        self.ends = array("Q", map(int.__add__, self.ends, moved[1:]))
+        self.edits += edits
+        self.digest, self.data = digest, None
 
 
-def scanned(path: Path, each_block: EachBlock = lambda _, __: None) -> TrackerText:
+class Entries(Sequence[Any]):
+    """The entries of a scanned tracker, each parsed when it is asked for."""
+
+    def __init__(self, tracker: ScannedTracker) -> None:
+        self._tracker = tracker
+
+    def __len__(self) -> int:
+        return len(self._tracker.ids)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._tracker.entry(number)
+
+
+_known: dict[str, ScannedTracker] = {}  # by real path
+
+
+def remember(tracker: ScannedTracker) -> None:
+    """Keep the newest scan of a file for who changes it."""
+    _known[os.path.realpath(tracker.path)] = tracker
+
+
+def scanned_before(path: Path, digest: str | None) -> ScannedTracker | None:
+    """The scan of the file by this process if its bytes still have this SHA-256."""
+    found = _known.get(os.path.realpath(path))
+    return found if found is not None and found.digest == digest else None
+
+
+def scanned(path: Path, each_block: EachBlock = lambda _, __: None) -> ScannedTracker:
     """Read a tracker, and call `each_block` with the number of the first entry of each block and
     its entries. Raises as `read_tracker_file` does, maybe after some of the calls."""
-    digest, text = read_json_text(path, *ERRORS)
-    found = TrackerText(digest, text)
+    digest, data, text = read_json_text(path, *ERRORS)
+    found = ScannedTracker(path, digest, text.isascii(), data=data)
     try:
-        after = _scan(found, each_block)
+        after = _scan(found, text, each_block)
         start = list_start(text, "items")
         listed(path, strict_json.parse((text[:start] + "[]" + text[after:]).lstrip("\ufeff")))
     except (ValueError, StopIteration, IndexError, RecursionError):
-        read_listed(path)  # raises the reason
+        require_sound(path)  # raises the reason
         raise
+    if not found.is_ascii:
+        found.starts, found.ends = _in_bytes(text, found.starts, found.ends)
     return found
 
 
-def _scan(found: TrackerText, each_block: EachBlock) -> int:
+def _scan(found: ScannedTracker, text: str, each_block: EachBlock) -> int:
     """Find the entries. Returns the position after the list."""
     decoder: Any = strict_json.DECODER  # its scanner, which is faster, is no public name
-    text, scan, block = found.text, decoder.scan_once, list[Any]()
+    scan, block = decoder.scan_once, list[Any]()
     at = skip(text, list_start(text, "items") + 1)
     is_more, between = text[at] != "]", "\0"
     while is_more:
@@ -78,7 +158,7 @@ def _scan(found: TrackerText, each_block: EachBlock) -> int:
     return at + 1
 
 
-def _add(found: TrackerText, block: Sequence[Any], each_block: EachBlock) -> None:
+def _add(found: ScannedTracker, block: Sequence[Any], each_block: EachBlock) -> None:
     each_block(len(found.ids), block)
     if set(map(type, block)) == {dict}:
         found.ids += plain_ids(block) or map(id_of, block)
@@ -86,3 +166,23 @@ def _add(found: TrackerText, block: Sequence[Any], each_block: EachBlock) -> Non
     else:
         found.ids += [id_of(entry) if isinstance(entry, dict) else None for entry in block]
         found.fields.append(set())
+
+
+def _in_bytes(
+    text: str, starts: Iterable[int], ends: Iterable[int]
+) -> tuple[array[int], array[int]]:
+    """The same places, counted in bytes of UTF-8."""
+    pairs = list(zip(starts, ends, strict=True))
+    marks = [0, *chain.from_iterable(pairs)]
+    sizes = (len(text[begin:end].encode()) for begin, end in pairwise(marks))
+    found = list(accumulate(sizes))
+    return array("Q", found[0::2]), array("Q", found[1::2])
+
+
+def _piece(path: Path, start: int, end: int) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            stream.seek(start)
+            return stream.read(end - start)
+    except OSError:
+        return b""  # the caller looks at the file again

@@ -35,8 +35,8 @@ def digest() -> Work:
 
 def intake() -> Work:
     """The tracker read, parsed or recognized, chosen from and checked."""
+    from driver.backlog.index_reader import TrackerReader
     from driver.backlog.item_filter import ItemFilter
-    from driver.backlog.tracker_index import TrackerReader
     from driver.scheduler.context import Cycle
     from driver.scheduler.intake import taken
     from driver.workspace.repository_info import RepositoryInfo
@@ -55,7 +55,7 @@ def intake() -> Work:
 
 def keep() -> Work:
     """What a cycle does at its end that took nothing."""
-    from driver.backlog.tracker_index import TrackerReader
+    from driver.backlog.index_reader import TrackerReader
     from state_store.write_api import STATE_DB_FILENAME
 
     def work(tracker: Path, state: Path) -> None:

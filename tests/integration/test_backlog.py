@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.backlog.tracker_index import TrackerReader
+from driver.backlog.index_reader import TrackerReader
 from driver.run_state.leases import LeasedElsewhereError, LeaseManager
 from driver.scheduler.backlog import Backlog
 from state_store import coordination

@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from driver.backlog.tracker_index import FILE_NAME, TrackerIndex, TrackerReader
+from driver.backlog.index_reader import FILE_NAME, TrackerReader
+from driver.backlog.tracker_index import TrackerIndex
 from state_store.api import StateAPI
 from state_store.documents.errors import InputError
 from state_store.documents.files import identity_of
-from state_store.tracker.file import read_tracker_file
-from state_store.tracker.light_read import read_summary
+from state_store.tracker.file import ids_twice, read_tracker_file
+from state_store.tracker.scan import scanned
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.programs import Project, item
 
@@ -65,8 +68,9 @@ def test_an_unchanged_tracker_is_read_from_the_kept_index(tmp_path: Path, state:
     tracker = a_tracker(tmp_path / "t.json", title="one title")
     first = read(tracker, state)
     assert read(tracker, state) == first
-    rewrite(state / FILE_NAME, "one title", "two title", sealed=True)
-    assert read(tracker, state).todo.items[0]["title"] == "two title"  # so it was not parsed
+    rewrite(state / FILE_NAME, '"todo": 3', '"todo": 4', sealed=True)
+    assert read(tracker, state).statuses["todo"] == 4  # so it was not parsed
+    assert read(tracker, state).todo.items[0]["title"] == "one title"
     tracker.write_bytes(tracker.read_bytes().replace(b"one title", b"one Title"))
     assert read(tracker, state).todo.items[0]["title"] == "one Title"
     assert read(tracker, state).todo.items[0]["title"] == "one Title"
@@ -97,7 +101,7 @@ def test_a_tracker_at_rest_is_read_again_only_if_it_was_written(
         lambda kept: kept.write_bytes(b"\xff\n"),
         lambda kept: kept.write_bytes(kept.read_bytes().replace(b'"layout": 1', b'"layout": 0')),
         lambda kept: kept.write_bytes(kept.read_bytes().replace(b'"by": "', b'"by": "0')),
-        lambda kept: rewrite(kept, "one title", "two title", sealed=False),
+        lambda kept: rewrite(kept, '"todo": 3', '"todo": 4', sealed=False),
         lambda kept: rewrite(kept, "[", "[[", sealed=True),
         lambda kept: (kept.unlink(), kept.mkdir()),
     ],
@@ -153,6 +157,10 @@ def test_a_broken_tracker_is_reported_each_time(tmp_path: Path, state: Path) -> 
         read(tracker, state)
 
 
+def _extend(blocks: list[Any], _: int, block: Sequence[Any]) -> None:
+    blocks += block
+
+
 NESTED = {"id": "N", "slug": "n", "status": "todo", "history": [{"status": "done", "by": "me"}]}
 
 
@@ -174,33 +182,31 @@ NESTED = {"id": "N", "slug": "n", "status": "todo", "history": [{"status": "done
         },
     ],
 )
-def test_a_light_read_sees_what_reading_sees(tmp_path: Path, document: Any) -> None:
+def test_a_scan_sees_what_reading_sees(tmp_path: Path, document: Any) -> None:
     tracker = tmp_path / "t.json"
-    tracker.write_text(json.dumps(document), encoding="utf-8")
-    whole, light = read_tracker_file(tracker), read_summary(tracker)
-    assert light.digest == whole.digest
-    assert light.ambiguous == whole.ambiguous
-    assert light.non_objects == whole.non_objects
-    assert len(light.entries) == len(whole.entries)
-    for seen, entry in zip(light.entries, whole.entries, strict=True):
-        if entry.get("status") in ("done", "archived"):
-            assert all(
-                seen.get(k) == entry.get(k) for k in ("id", "slug", "status", "repo", "shipped")
-            )
-        else:
-            assert seen == entry
+    for layout in ({}, {"indent": 2}, {"ensure_ascii": False, "separators": (",", " : ")}):
+        tracker.write_text(json.dumps(document, **layout), encoding="utf-8")
+        blocks: list[Any] = []
+        into = partial(_extend, blocks)
+        whole, scan = read_tracker_file(tracker), scanned(tracker, into)
+        assert scan.digest == whole.digest
+        assert [entry for entry in blocks if isinstance(entry, dict)] == list(whole.entries)
+        assert ids_twice(scan.ids) == whole.ambiguous
+        assert [scan.entry(n) for n in range(len(scan.ids))] == blocks
+        scan.data = None
+        assert [scan.entry(n) for n in range(len(scan.ids))] == blocks
 
 
 @pytest.mark.parametrize(
     "text", ['{"items": [{"status": "done", "id": 1, "id": 2}]}', "[NaN]", "{}"]
 )
-def test_a_light_read_refuses_what_reading_refuses(tmp_path: Path, text: str) -> None:
+def test_a_scan_refuses_what_reading_refuses(tmp_path: Path, text: str) -> None:
     tracker = tmp_path / "t.json"
     tracker.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as whole:
         read_tracker_file(tracker)
     with pytest.raises(InputError) as light:
-        read_summary(tracker)
+        scanned(tracker)
     assert light.value.problems == whole.value.problems
 
 
@@ -222,7 +228,8 @@ def test_another_process_takes_the_same_and_says_the_same(tmp_path: Path, templa
         "no_file_ownership",
         "not_an_object",
     }
-    rewrite(kept, '"slug": "a"', '"slug": "z"', sealed=True)
+    rewrite(kept, "no_file_ownership", "another_word", sealed=True)
+    assert "another_word" in {left["reason"] for left in scheduled()["items_skipped"]}
     tracker.write_bytes(tracker.read_bytes().replace(b'"id": "A"', b'"id": "Z"'))
     assert scheduled()["items_selected"] == ["Z", "B"]
     a_tracker(tracker, item("d", id="A"))

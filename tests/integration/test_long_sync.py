@@ -214,7 +214,7 @@ def test_damage_to_a_block_is_found(folder: Path) -> None:
 
 
 def test_events_of_another_shape_are_skipped(api: StateAPI) -> None:
-    good = item_blocks.packed(["a"], ["id"], '[{"id": "a"}]')
+    good = item_blocks.packed(["a"], ["id"], b'[{"id": "a"}]')
     odd: list[dict[str, Any]] = [
         *({"ids": ids} for ids in (["b"], ["a", "a"], [], [7])),
         *({"items": text} for text in ("?", good["items"][:-8], 7)),

@@ -9,7 +9,6 @@ from typing import Any
 from driver.backlog.order import ordered
 from driver.backlog.packing import EXACT_CANDIDATES
 from driver.backlog.selection import Item, Selection, select_ordered
-from driver.backlog.tracker_index import index_of
 from driver.domain.work_item import (
     INVALID_COMMAND,
     ItemProblem,
@@ -17,7 +16,7 @@ from driver.domain.work_item import (
     item_problems,
 )
 from driver.test_command.exit_code_rules import command_problems
-from state_store.tracker.light_read import TrackerSummary
+from tests.support.backlogs import index_of
 
 BAD = "pytest tests || true"
 
@@ -63,7 +62,7 @@ def test_only_the_commands_of_chosen_items_are_parsed() -> None:
 
 def test_an_index_has_no_opinion_about_commands_that_need_a_parser() -> None:
     items = [an_item(0, BAD), an_item(1, "")]
-    index = index_of(TrackerSummary("", items, frozenset(), ()))
+    index = index_of(items)
     assert list(index.faults) == [1]
 
 

@@ -14,12 +14,10 @@ from driver.backlog.plain_items import are_plain, faults_in
 from driver.backlog.retry_policy import in_backoff
 from driver.backlog.selection import select_disjoint, select_ordered
 from driver.backlog.tracker import quick_problems
-from driver.backlog.tracker_index import index_of
 from driver.domain.ownership import OwnershipError, is_plain, parse_owned
 from driver.domain.work_item import check_item, item_problems
 from state_store.documents.errors import InputError
-from state_store.tracker.file import ids_twice
-from state_store.tracker.light_read import TrackerSummary
+from tests.support.backlogs import index_of
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 
@@ -56,7 +54,7 @@ def waits_of(items: Any) -> object:
 
 def check_backlog(seed: int) -> None:
     items = a_backlog(seed)
-    index = index_of(TrackerSummary("", items, ids_twice(items), ()))
+    index = index_of(items)
     assert waits_of(index.linked) == waits_of(items)
     assert sorted(needed(index.linked), key=str) == sorted(needed(items), key=str)
     assert in_backoff(index.linked, NOW) == in_backoff(items, NOW)
@@ -150,7 +148,7 @@ def test_a_faulty_item_anywhere_in_a_long_tracker_is_told() -> None:
              for n in range(1000)]  # fmt: skip
     items[3]["prompt"] = ""
     items[700]["ownsFiles"] = ["../x"]
-    index = index_of(TrackerSummary("", items, frozenset(), ()))
+    index = index_of(items)
     assert {index.todo.names[number] for number in index.faults} == {"T-3", "T-700"}
 
 
