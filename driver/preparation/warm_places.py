@@ -25,7 +25,7 @@ from driver.execution.worker_pool import BackgroundTask
 from driver.filesystem.tree import remove_tree
 from driver.git.loose_objects import Entry
 from driver.git.private_git import GitError, PrivateGit
-from driver.preparation.index_stats import noted_in
+from driver.preparation.index_stats import entries_in
 from driver.preparation.kept_places import (
     INDEX,
     LISTING,
@@ -146,10 +146,18 @@ class WarmPlaces:
                 self._throw_away(place)
 
     def _note(
-        self, path: Path, index: Path, kind: str, tree: str, *, is_warm: bool = False
+        self,
+        path: Path,
+        index: Path,
+        kind: str,
+        tree: str,
+        *,
+        is_warm: bool = False,
+        printed: bytes | None = None,
     ) -> None:
-        """Note the state of a place, so that it can be kept."""
-        identity, printed = identity_of(path), StatListing(path, without=(".git",)).printed()
+        """Note the state of a place, so that it can be kept. `printed` is its listing, if known."""
+        identity = identity_of(path)
+        printed = printed or StatListing(path, without=(".git",)).printed()
         if self.kept is None or printed is None or not is_ours(path):
             return
         beside = self._scratch / str(next(self._numbers))
@@ -196,19 +204,26 @@ class WarmPlaces:
             return False
         (place.path / TREE).rename(path)
         (place.path / INDEX).rename(index)
-        found, is_as_listed = _mended(path, place.path)
+        found, is_right = _mended(path, place.path)
         if sys.platform == "linux":
             _require_no_attributes(path, (name for name, one in found.items() if one[0] == "d"))
         if self._by_content or kind == TESTS:
-            noted_in(index, 32 if self._git.object_format == "sha256" else 20)
+            names = self._names_in(index)
             wrong = [*self._differing(path, found, files, index)]
             for name in wrong:
                 remove_tree(path / name)
+            is_right = is_right and not wrong and names == _names(files)
+        is_right = is_right and place.facts.tree == tree
+        if not is_right or kind == TESTS:  # git also makes the rest of an index anew
             self._git.switch(tree, path, index)
-        elif not is_as_listed or place.facts.tree != tree:
-            self._git.switch(tree, path, index)
-        self._note(path, index, kind, tree, is_warm=True)
+        printed = (place.path / LISTING).read_bytes() if is_right else None
+        self._note(path, index, kind, tree, is_warm=True, printed=printed)
         return True
+
+    def _names_in(self, index: Path) -> dict[str, str]:
+        """The ids in an index. Raises ValueError if git would not tell the changes of each file."""
+        width = 32 if self._git.object_format == "sha256" else 20
+        return {path: name for path, _, name in entries_in(index, width)}
 
     def _differing(
         self, top: Path, found: Mapping[str, str], files: Mapping[str, Entry], index: Path
@@ -236,6 +251,10 @@ class WarmPlaces:
     def _throw_away(self, folder: Path) -> None:
         with contextlib.suppress(OSError):
             self._remove(folder)
+
+
+def _names(files: Mapping[str, Entry]) -> dict[str, str]:
+    return {path: name for path, (_, name) in files.items()}
 
 
 def _mended(top: Path, place: Path) -> tuple[dict[str, str], bool]:
