@@ -75,6 +75,7 @@ class CheckoutGuard:
         self._looked_at = time.monotonic()
         self._seen = look()
         self._at_work: dict[str, _AtWork] = {}
+        self._ever_at_work: set[str] = set()
         self._reported: set[str] = set()
         self._changes: list[CheckoutChange] = []
 
@@ -83,6 +84,7 @@ class CheckoutGuard:
         """Mark the item, which owns `owned`, as active during the block."""
         with self._looking():
             self._at_work[item] = _AtWork(owned)
+            self._ever_at_work.add(item)
         try:
             yield
         finally:
@@ -96,10 +98,11 @@ class CheckoutGuard:
             return tuple(at_work.changes) if at_work else ()
 
     def report(self, name: str) -> None:
-        """Record a change that was found by other means, once."""
+        """Record a change that was found by other means, once. Nothing shows when it was made, so
+        it may be the doing of every item that was ever active."""
         with self._looking():
             if name not in self._reported:
-                self._record(name)
+                self._record(name, self._ever_at_work)
 
     def all_changes(self) -> tuple[CheckoutChange, ...]:
         """Every change so far, whatever its origin."""
@@ -133,17 +136,20 @@ class CheckoutGuard:
                 before, self._seen, self._looked_at = self._seen, now, began
                 for name in before.differences(now):
                     if not self._is_ours(name):
-                        self._record(name if name in before.parts else _new_part(name))
+                        named = name if name in before.parts else _new_part(name)
+                        self._record(named, self._at_work)
             yield
 
-    def _record(self, name: str) -> None:
-        change = CheckoutChange(name, tuple(sorted(self._at_work)), self._blamed(name))
+    def _record(self, name: str, active: Iterable[str]) -> None:
+        suspects = tuple(sorted(active))
+        change = CheckoutChange(name, suspects, self._blamed(name, suspects))
         self._changes.append(change)
         for item in change.blamed:
-            self._at_work[item].changes.append(change)
+            if item in self._at_work:
+                self._at_work[item].changes.append(change)
         self._reported.add(name)
 
-    def _blamed(self, name: str) -> tuple[str, ...]:
+    def _blamed(self, name: str, suspects: tuple[str, ...]) -> tuple[str, ...]:
         """The items that a change is attributed to.
 
         A change that can execute code is attributed to all active items. Another change is
@@ -154,7 +160,6 @@ class CheckoutGuard:
         run with the settings as they were. Nor is an entry of the journal among several active
         items, because the run puts it back.
         """
-        suspects = tuple(sorted(self._at_work))
         if can_execute_code(name):
             return suspects
         if name in self._reported or name.startswith((TAG, INSTALLED, SETTING)):

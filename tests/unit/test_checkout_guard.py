@@ -57,6 +57,20 @@ def test_what_changed_before_or_after_blames_nobody(seen: Checkout, guard: Check
     assert [change.suspects for change in guard.all_changes()] == [(), ()]
 
 
+def test_a_change_that_is_found_later_blames_its_item_only_if_no_other_was_ever_at_work(
+    guard: CheckoutGuard,
+) -> None:
+    """Nothing shows when an entry of the journal was changed."""
+    with guard.guarded("b"):
+        guard.report("state journal/b.json")
+        assert names(guard.changes_of("b")) == ["state journal/b.json"]
+        with guard.guarded("a"):
+            pass
+        guard.report("state journal/c.json")
+        assert names(guard.changes_of("b")) == ["state journal/b.json"]
+    assert guard.all_changes()[-1].suspects == ("a", "b")
+
+
 def test_of_several_nobody_is_blamed_for_a_file_that_none_owns(
     seen: Checkout, guard: CheckoutGuard
 ) -> None:
