@@ -59,6 +59,7 @@ def _checks(args: argparse.Namespace) -> Iterator[CheckResult]:
     from driver.diagnostics.imports import check_imports
     from driver.diagnostics.machine import check_clock, check_cores, check_git, check_sandbox
     from driver.diagnostics.places import check_places
+    from driver.diagnostics.roles import check_roles
     from driver.terminal.check_result import masked
     from state_store.write_api import TRACKER_FILENAME
     from tools.settings.load import process_environment
@@ -76,6 +77,7 @@ def _checks(args: argparse.Namespace) -> Iterator[CheckResult]:
     yield check_clock(places.state_dir)
     yield check_cores(places.settings.limits.max_parallel_tests)
     yield check_sandbox(environ, places.written_by_agents)
+    yield from masked(check_roles(places.settings), secrets)
     yield from masked(check_backends(places.settings), secrets)
     yield from masked(check_pipeline(places.settings, places.top), secrets)
 

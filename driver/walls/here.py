@@ -26,6 +26,7 @@ from driver.walls.system import (
     existing,
     hidden_files,
     hidden_paths,
+    named_toolchains,
     path_programs,
     system_paths,
     toolchain_paths,
@@ -63,11 +64,17 @@ def walls_here(
     return chosen
 
 
-def system_here(environ: Mapping[str, str], settings: Iterable[Path] = ()) -> System:
+def system_here(
+    environ: Mapping[str, str], settings: Iterable[Path] = (), avoid: Iterable[Path] = ()
+) -> System:
     """The parts of this machine that commands inside may read. `settings` are those of the user's
-    home for checkers."""
+    home for checkers. Nothing in the folders `avoid` is a toolchain."""
     home = Path(environ.get("HOME") or "/nonexistent")
-    toolchains = (*toolchain_paths(home), *path_programs(environ.get("PATH", ""), home))
+    toolchains = (
+        *toolchain_paths(home),
+        *path_programs(environ.get("PATH", ""), home),
+        *named_toolchains(environ, home, avoid),
+    )
     return System(
         system_paths(),
         hidden_paths(),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from driver.homes.toolchains import TOOLCHAIN_PLACES
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
@@ -66,6 +68,22 @@ def hidden_files() -> tuple[Path, ...]:
 def toolchain_paths(home: Path) -> tuple[Path, ...]:
     """The existing toolchains and caches in the user's home."""
     return existing(home, (*_TOOLCHAINS, *CACHES))
+
+
+def named_toolchains(
+    environ: Mapping[str, str], home: Path, avoid: Iterable[Path]
+) -> Iterator[Path]:
+    """The existing folders that variables of toolchains name. One around the home or in a folder of
+    `avoid` would open more than a toolchain; one of cargo may hold a key."""
+    closed = [one.resolve() for one in avoid]
+    for name in TOOLCHAIN_PLACES:
+        path = Path(environ.get(name) or "-")
+        if name == "CARGO_HOME" or not path.is_absolute() or not path.is_dir():
+            continue
+        real = path.resolve()
+        around = any(one.is_relative_to(real) for one in (home.resolve(), *closed))
+        if not around and not any(real.is_relative_to(one) for one in closed):
+            yield path
 
 
 def existing(home: Path, names: Iterable[str]) -> tuple[Path, ...]:

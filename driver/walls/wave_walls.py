@@ -144,7 +144,7 @@ def walls_of(
     """The walls by `[sandbox]`. `file` keeps the answer of the escape test, `of_checkers` are the
     settings of checkers in the home. Raises CannotRunError below the level that the settings
     require."""
-    asked = asked_of(settings)
+    asked, avoid = asked_of(settings), tuple(avoid)
     if asked.level is Level.NONE and asked.require is Level.NONE:
         return NO_WALLS
     try:
@@ -152,7 +152,7 @@ def walls_of(
     except WallRefusedError as refused:
         raise CannotRunError(f"[sandbox]: {refused}") from refused
     roles = {Role(name): _role(Role(name), one) for name, one in settings.sandbox_roles.items()}
-    system = system_here(settings.environ, of_checkers)
+    system = system_here(settings.environ, of_checkers, avoid)
     homes = settings.sandbox.home == PRIVATE
     return Walls(chosen.means, system, MappingProxyType(roles), chosen.passed_over, homes)
 

@@ -45,6 +45,7 @@ from state_store.views.anchors import check_kept
 from state_store.views.publications import import_publications
 from state_store.write_api import STATE_DB_FILENAME
 from tools.settings.load import Settings
+from tools.settings.run_sections import HOST
 from tools.settings.secret_values import secret_values
 
 WALLS = "walls.json"  # in the state folder
@@ -55,7 +56,8 @@ def banner(wave: Wave) -> Iterator[str]:
     """The banner: items and backend, the way to stop the wave, the output folder, and each base."""
     caps = wave.driver.probe_capabilities()
     items = counted(len(wave.plan), "item")
-    tier = f"{caps.recommended_verification_tier}, sandbox {wave.walls.name}"
+    home = " with your own home" if wave.settings.sandbox.home == HOST else ""
+    tier = f"{caps.recommended_verification_tier}, sandbox {wave.walls.name}{home}"
     stop = ""
     if wave.gates.state_dir is not None:
         stop = f"; or anywhere: {halt_command(wave.gates.state_dir, 'set', 'REASON')}"

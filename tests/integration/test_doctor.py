@@ -113,6 +113,7 @@ def test_where_all_is_well_nothing_fails_and_nothing_is_changed(place: Place) ->
             "cores",
             "sandbox",
         ),
+        *("sees.agent", "sees.test", "sees.setup", "sees.hook"),
         *("backend.program", "backend.login"),
     ]
     assert sorted(place.project.home.rglob("*")) == before

@@ -1,0 +1,46 @@
+"""Tells what the commands of each role see of this machine: variables, home, network, login."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from driver.backends.cli.local_driver import LocalDriver
+from driver.backends.registry import driver_from
+from driver.execution.command import child_environment
+from driver.terminal.check_result import CheckResult, passed, warned
+from driver.walls.wall import NETWORK_OF, Level, Role
+from state_store.documents.errors import TidegateError
+from tools.settings.load import Settings
+from tools.settings.run_sections import HOST
+
+
+def check_roles(settings: Settings) -> Iterator[CheckResult]:
+    """One line for each role, with a warning if its commands have the user's own home. Raises
+    nothing."""
+    agent = None
+    with suppress(TidegateError):  # the check of the backends tells it
+        agent = driver_from(settings.backend, settings.environ)
+    named, lent = settings.verify.env, list[str]()
+    of_agent: tuple[str, ...] = ()
+    if isinstance(agent, LocalDriver):
+        of_agent = (*agent.parent_names, *agent.env_names)
+        lent = [file.name for file in agent.login_files() if file.source.exists()]
+    given = settings.sandbox
+    own_home = given.home == HOST or given.level == Level.NONE
+    for role in Role:
+        is_agent, of_role = role is Role.AGENT, settings.sandbox_roles.get(role)
+        seen = child_environment(settings.environ, of_agent if is_agent else named)
+        parts = [
+            f"variables {', '.join(sorted(seen))}",
+            f"network {(of_role and of_role.network) or NETWORK_OF[role]}",
+            "your own home" if own_home else "a private home",
+        ]
+        if is_agent and not own_home:
+            parts.append(f"copies of {', '.join(lent)}" if lent else "no login")
+        name, detail = f"sees.{role}", "; ".join(parts)
+        if given.home == HOST:
+            remedy = "set [sandbox] home to private, so that no command finds your keys there"
+            yield warned(name, detail, remedy)
+        else:
+            yield passed(name, detail)
