@@ -33,6 +33,11 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="doctor.py", description="Check if a wave can run here.")
     parser.add_shared("--repo", "--state-dir", "--config")
+    parser.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="only try to escape from the sandbox of each level, and print what was stopped",
+    )
     parser.add_argument("--network", action="store_true", help="also contact the git remote")
     return parser
 
@@ -47,6 +52,11 @@ def _run(args: argparse.Namespace) -> int:
     from state_store.documents.errors import ExitCode
     from tools.program import show, show_each
 
+    if args.sandbox:
+        from driver.walls.matrix import main as print_matrix
+
+        print_matrix([])
+        return ExitCode.DONE
     checks = show_each(_checks(args), as_json=args.json)
     well = all(check.ok for check in checks)
     if args.json:
@@ -76,7 +86,8 @@ def _checks(args: argparse.Namespace) -> Iterator[CheckResult]:
         yield from masked(found, secrets)
     yield check_clock(places.state_dir)
     yield check_cores(places.settings.limits.max_parallel_tests)
-    yield check_sandbox(environ, places.written_by_agents)
+    avoid = places.written_by_agents
+    yield check_sandbox(places.settings, places.state_dir, environ, avoid)
     yield from masked(check_roles(places.settings), secrets)
     yield from masked(check_backends(places.settings), secrets)
     yield from masked(check_pipeline(places.settings, places.top), secrets)

@@ -273,7 +273,7 @@ def _worker_request(
         instructions=redacted(told) if wanted == INSTRUCTIONS else "",
         commands=tuple(command_text(c) for c in (spec.test_command, spec.self_check) if c),
         whole_project=wanted == ALL_SETTINGS,
-        is_enclosed=item.wave.walls.closed,
+        is_enclosed=item.wave.walls.closed and driver.encloses,
         enclosure=item.wave.walls.around(Role.AGENT, places),
     )
 

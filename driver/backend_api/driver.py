@@ -265,9 +265,11 @@ class CommandLimits:
 
 class AgentDriver(ABC):
     """A backend. A backend outside this repository only has to implement the five abstract
-    methods. `project_settings` is the setting of `[backend]`."""
+    methods. `project_settings` is the setting of `[backend]`. `encloses` is True if every program
+    of an agent runs inside of the request's enclosure."""
 
     name: str = "abstract"
+    encloses: bool = False
     project_settings: str = INSTRUCTIONS
 
     @abstractmethod

@@ -83,6 +83,7 @@ class CodexDriver(LocalDriver):
     """Asks OpenAI, or another server with its protocol, for whole new files."""
 
     name = "codex"
+    encloses = True  # it starts no program
     asks_base_url = True
 
     def __init__(  # noqa: PLR0913, PLR0917 - the source's parameters, and settings of one backend

@@ -75,6 +75,7 @@ class CommandDriver(LocalDriver):
     """Runs the configured command once per dispatch."""
 
     name = "command"
+    encloses = True
 
     def __init__(
         self,

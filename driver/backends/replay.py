@@ -40,6 +40,7 @@ class ReplayDriver(LocalDriver):
     must be the recorded prompt."""
 
     name = "replay"
+    encloses = True  # it starts no program
 
     def __init__(
         self,

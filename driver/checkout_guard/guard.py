@@ -64,11 +64,16 @@ class _AtWork:
 class CheckoutGuard:
     """Watches one checkout. `is_ours` is true for the name of a part that Tidegate itself writes.
     Every method raises GitError. Safe to use from many threads: callers that wait during a look
-    share the next look."""
+    share the next look. With `walled` no agent and no command of an item can write to the checkout:
+    no item is suspected, and the guard looks only before the ship."""
 
     def __init__(
-        self, look: Callable[[], CheckoutFingerprint], is_ours: Callable[[str], bool]
+        self,
+        look: Callable[[], CheckoutFingerprint],
+        is_ours: Callable[[str], bool],
+        walled: bool = False,
     ) -> None:
+        self.walled = walled
         self._look = look
         self._is_ours = is_ours
         self._lock = threading.Lock()
@@ -82,6 +87,9 @@ class CheckoutGuard:
     @contextlib.contextmanager
     def guarded(self, item: str, owned: tuple[OwnedPath, ...] = ()) -> Iterator[None]:
         """Mark the item, which owns `owned`, as active during the block."""
+        if self.walled:
+            yield
+            return
         with self._looking():
             self._at_work[item] = _AtWork(owned)
             self._ever_at_work.add(item)
@@ -93,6 +101,8 @@ class CheckoutGuard:
 
     def changes_of(self, item: str) -> tuple[CheckoutChange, ...]:
         """The changes attributed to an item since its work began."""
+        if self.walled:
+            return ()
         with self._looking():
             at_work = self._at_work.get(item)
             return tuple(at_work.changes) if at_work else ()
@@ -111,7 +121,9 @@ class CheckoutGuard:
 
     def installed(self) -> tuple[str, ...]:
         """The paths of the Python modules that were installed so far and do not run by
-        themselves."""
+        themselves. Within walls nothing can be installed."""
+        if self.walled:
+            return ()
         names = (change.name for change in self.all_changes())
         found = dict.fromkeys(name for name in names if name.startswith(INSTALLED))
         return tuple(name.removeprefix(INSTALLED) for name in found)

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from driver.execution.sandbox_probe import BWRAP, LANDLOCK, Facts, choose, look
+from driver.execution.processes import Processes
 from driver.git.repository import git_version
 from driver.terminal.check_result import CheckResult, failed, passed, tried, warned
+from driver.walls.choice import WALLS, Chosen, WallRefusedError
+from driver.walls.here import walls_here
+from driver.walls.wall import Level
+from driver.walls.wave_walls import asked_of, is_closed
+from tools.settings.load import Settings
 
 MIB = 1 << 20
 SCARCE_BYTES, LITTLE_BYTES = 100 * MIB, 1024 * MIB
@@ -35,27 +41,45 @@ def check_git(environ: Mapping[str, str], folder: Path) -> CheckResult:
     return tried("git", lambda: git_version(folder, environ))
 
 
-def check_sandbox(environ: Mapping[str, str], avoid: Iterable[Path]) -> CheckResult:
-    """Checks the level of sandbox that this machine allows."""
-    return judge_sandbox(look(environ, avoid))
+def check_sandbox(
+    settings: Settings, state_dir: Path, environ: Mapping[str, str], avoid: Iterable[Path]
+) -> CheckResult:
+    """Checks the level of walls that this machine can make, by an attempt to escape."""
+    file = state_dir / WALLS
+    kept = file if file.is_file() else None
+    asked = asked_of(settings)
+    try:
+        chosen = walls_here(asked, kept, environ, avoid, Processes())
+    except WallRefusedError as refused:
+        remedy = "lower [sandbox] require or level, or " + _remedy(str(refused))
+        return failed("sandbox", str(refused), remedy)
+    return judge_sandbox(chosen, by_choice=asked.level is not None)
 
 
-def judge_sandbox(facts: Facts) -> CheckResult:
-    """Passes any sandbox that separates files, and warns of a weaker level."""
-    level = choose(facts)
-    if level == BWRAP:
-        return passed("sandbox", f"{level} ({facts.bwrap})")
-    detail = f"{level}; bwrap: {facts.bwrap_problem}"
-    if level.startswith(LANDLOCK):
+def judge_sandbox(chosen: Chosen, *, by_choice: bool = False) -> CheckResult:
+    """Passes any level that separates files, and warns of a weaker one."""
+    means, over = chosen.means, chosen.passed_over
+    if not by_choice and means.level is not Level.BWRAP and not _names_bwrap(over):
+        over = ("bwrap: it was not found on PATH", *over)
+    shown = f"{means.name} ({means.program})" if means.program else means.name
+    detail = "; ".join((shown, *over))
+    if is_closed(means):
         return passed("sandbox", detail)
+    return warned("sandbox", f"{detail}: agents can reach all your files", _remedy(detail))
+
+
+def _names_bwrap(sentences: Iterable[str]) -> bool:
+    """True if a sentence says why bwrap was passed over."""
+    return any(one.startswith(Level.BWRAP) for one in sentences)
+
+
+def _remedy(detail: str) -> str:
     denied = ("uid map", "rtm_newaddr", "namespace", "operation not permitted")
-    if not facts.posix:
-        remedy = "run Tidegate on Linux, or in a container or virtual machine of its own"
-    elif any(word in facts.bwrap_problem.lower() for word in denied):
-        remedy = _USER_NAMESPACES
-    else:
-        remedy = _INSTALL_BWRAP
-    return warned("sandbox", f"{detail}: agents can reach all your files", remedy)
+    if sys.platform != "linux":
+        return "run Tidegate on Linux, or in a container or virtual machine of its own"
+    if any(word in detail.lower() for word in denied):
+        return _USER_NAMESPACES
+    return _INSTALL_BWRAP
 
 
 def check_cores(wanted: int | None) -> CheckResult:

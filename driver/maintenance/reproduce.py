@@ -28,6 +28,7 @@ from driver.execution.processes import Command, Processes
 from driver.filesystem.tree import remove_tree
 from driver.git.command import private_environment, run_git, text
 from driver.git.private_git import PrivateGit, Repository, open_repository
+from driver.git.repository import read_from
 from driver.maintenance.past_waves import objects_in, past_waves
 from driver.policy import known_red
 from driver.run_state.slots import slot_if_wanted
@@ -37,6 +38,8 @@ from driver.terminal.safe_text import counted
 from driver.test_command.invocations import Command as Words
 from driver.verification.reports import counting
 from driver.verification.test_run import Test, counted_run, run_of, test_environment
+from driver.walls.wall import Role
+from driver.walls.wave_walls import walls_of
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.root import workspace_root
 from driver.workspace.setup import preparation
@@ -135,7 +138,9 @@ def reproduce(shipped: ProvenCommit, repo: Repository, settings: Settings) -> Re
 def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: Path) -> TestRun:
     processes, key = Processes(), new_key()
     git = PrivateGit.create(folder / "private.git", repo, settings.environ)
-    prepare = preparation(settings, processes, key, repo.top)
+    walls = walls_of(settings, None, (repo.top,), processes)
+    objects = read_from(repo.objects, git.path / "objects")
+    prepare = preparation(settings, processes, key, repo.top, walls, objects)
     root = folder / "workspaces"
     context = CloneContext(root, git, replace(repo, head=shipped.commit), prepare)
     wanted = slot_if_wanted(shipped.command, settings.verify.env)
@@ -143,12 +148,15 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
         environment = {**test_environment(settings), **checkout.environment, **own}
         top = checkout.path / shipped.work_dir
 
+        reports = folder / "reports"
+        inside = walls.around(Role.TEST, replace(context.places(checkout.path), written=(reports,)))
+
         def once(command: Words, variables: Mapping[str, str]) -> CommandResult:
             limit, marked = settings.verify.timeout_s, {**variables, **new_mark(key)}
             asked = Command(counting(command), top, marked, limit, output=folder / "test")
-            return command_result(processes.run(asked))
+            return replace(command_result(inside.run(processes, asked)), sandbox=inside.name)
 
-        result, found = counted_run(shipped.command, top, environment, folder / "reports", once)
+        result, found = counted_run(shipped.command, top, environment, reports, once)
         test = Test(shipped.command, shipped.work_dir, base="")
         run = run_of(test, shipped.tree, result, checkout.tampered(), settings, found)
     return replace(run, purpose=_RUN, environment=tuple(sorted(environment)))

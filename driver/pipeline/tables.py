@@ -24,7 +24,6 @@ from driver.pipeline.definition import (
     PR_DESCRIPTION,
     PROOF,
     PUBLISH,
-    REQUIRE,
     REVIEW,
     SETUP,
     Phase,
@@ -164,11 +163,6 @@ def _alone(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"prompt is missing: only {', '.join(_WITH_PROMPT)} have a default prompt"
     if values.get("permissions") == "read-only" and values.get("writes"):
         yield "a read-only phase cannot write: remove writes or permissions"
-    if values.get("hermetic") == REQUIRE:
-        yield (
-            'hermetic = "require" cannot be kept here: no sandbox around agents and tests is'
-            ' available; set "host" or remove the key'
-        )
     for command in values.get("commands") or ():
         for problem in command_problems(command, pipefail=os.name != "nt"):
             yield f"commands: `{command_text(command)}`: {problem}"

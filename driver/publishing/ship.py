@@ -246,6 +246,9 @@ def _reason_to_stop(changes: Sequence[CheckoutChange], context: CloneContext, wa
     runs the programs that its git dir names, so these must be the user's. Files that [workspace]
     copy takes into test checkouts take part in every proof.
     """
+    guard = context.checkout_guard
+    if guard is not None and guard.walled:
+        changes = ()  # they are the user's own
     risky = [change for change in changes if change.can_execute_code]
     if by_tests := [change for change in risky if TOGETHER in change.blamed]:
         return f"your checkout changed while all tests ran together: {names_of(by_tests)}"

@@ -48,7 +48,7 @@ def _taken(wave: Wave) -> dict[str, Any]:
             p.slug: [*map(command_text, (p.item.test_command, *p.pipeline.commands))]
             for p in wave.plan
         },
-        hermetic={"agents": "host", "tests": "host"},
+        hermetic=_hermetic(wave),
         engines={name: driver.describe() for name, driver in drivers.items()},
         tidegateVersion=_version(),
         environment={
@@ -58,6 +58,12 @@ def _taken(wave: Wave) -> dict[str, Any]:
         },
         runDirectory=str(wave.run_dir),
     )
+
+
+def _hermetic(wave: Wave) -> dict[str, str]:
+    """The walls around agents and tests; `host` for none."""
+    level = wave.walls.name if wave.walls.closed else "host"
+    return {"agents": level if wave.walls.agents_inside else "host", "tests": level}
 
 
 def _pipelines(plan: tuple[Planned, ...]) -> Mapping[str, Any]:

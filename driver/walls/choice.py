@@ -21,6 +21,7 @@ from driver.walls.filters import known_machine
 from driver.walls.wall import Level, Means
 from state_store.values.lazy_dataclass import dataclass
 
+WALLS = "walls.json"  # in the state folder
 ENGINES = ("podman", "docker")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 # An escape that a level is known to allow. Landlock stops signals from ABI 6 on, and without

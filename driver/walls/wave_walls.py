@@ -78,14 +78,18 @@ class Enclosure:
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """The walls of a wave: the means of this machine, what is on it, and the settings. With
-    `has_homes` each command has a private home."""
+    """The walls of a wave: the means of this machine, what is on it, and the settings.
+
+    With `has_homes` each command has a private home. `agents_inside` is true if no backend of the
+    wave runs an agent's program outside.
+    """
 
     means: Means
     system: System = field(default_factory=lambda: System(()))
     roles: Mapping[Role, RoleSettings] = field(default_factory=lambda: MappingProxyType({}))
     passed_over: tuple[str, ...] = ()
     has_homes: bool = False
+    agents_inside: bool = False
 
     @property
     def name(self) -> str:
@@ -96,6 +100,21 @@ class Walls:
     def closed(self) -> bool:
         """True if commands inside reach neither the user's checkout nor another item's places."""
         return is_closed(self.means)
+
+    def keep_from(self, places: Iterable[Path]) -> bool:
+        """True if no command inside can write to these places of the user."""
+        given = [path for role in self.roles.values() for path in role.writable]
+        writable = [path.resolve() for path in (*given, *_of_all_roles(self.system))]
+        resolved = [path.resolve() for path in places]
+        return (
+            self.closed
+            and self.agents_inside
+            and not any(
+                one.is_relative_to(path) or path.is_relative_to(one)
+                for one in writable
+                for path in resolved
+            )
+        )
 
     def around(self, role: Role, places: Places) -> Enclosure:
         """The wall around a command of this role in these places."""
@@ -169,3 +188,8 @@ def _role(role: Role, given: RoleSandboxSettings) -> RoleSettings:
     network = Network(given.network) if given.network else None
     limits = limits_of(role, given)
     return RoleSettings(network, given.readable, given.writable, given.unix_sockets, limits)
+
+
+def _of_all_roles(system: System) -> Iterator[Path]:
+    """The parts of the user's home that some role may write."""
+    return (path for paths in system.writable_of.values() for path in paths)

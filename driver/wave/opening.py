@@ -21,6 +21,7 @@ from driver.git.user_hooks import HOOKS_REMEDY, missing_hooks
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
 from driver.limits.spending import opened as spending_of
+from driver.pipeline.definition import REQUIRE
 from driver.run_state.context import AssignedBackend, Wave
 from driver.run_state.event_log import EventLog
 from driver.run_state.leases import LeaseManager
@@ -32,6 +33,7 @@ from driver.run_state.test_turns import TestTurns
 from driver.terminal.safe_text import counted
 from driver.verification.baseline import WaveBaselines
 from driver.verification.readiness import WaveReadiness
+from driver.walls.choice import WALLS
 from driver.walls.wave_walls import Walls, walls_of
 from driver.wave.item_pipelines import phase_drivers
 from driver.wave.planning import WaveRequest, checked_plan, reviewing_driver
@@ -41,6 +43,7 @@ from state_store.api import StateAPI
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
 from state_store.redaction.installed import hiding
+from state_store.values.lazy_dataclass import replace
 from state_store.views.anchors import check_kept
 from state_store.views.publications import import_publications
 from state_store.write_api import STATE_DB_FILENAME
@@ -48,7 +51,6 @@ from tools.settings.load import Settings
 from tools.settings.run_sections import HOST
 from tools.settings.secret_values import secret_values
 
-WALLS = "walls.json"  # in the state folder
 _TEMPORARY_STATE = "state"  # in the run folder, for a wave without a state folder
 
 
@@ -90,7 +92,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             api = _open_store(request, state_dir, cleanup)
             log = _open_log(request, plan, wave_id, api, cleanup)
             spending = cleanup.enter_context(_spending(request, wave_id, api, gates, plan, drivers))
-            mark, key, walls = run_mark(run_dir, wave_id), new_key(), _walls(request, plan, side)
+            mark, key = run_mark(run_dir, wave_id), new_key()
+            walls = _walls(request, plan, side, drivers)
             contexts = _opener(request, plan, side, mark, key, walls).open(cleanup)
         wave = Wave(
             wave_id=wave_id,
@@ -170,12 +173,28 @@ def _opener(
     return RepositoryOpener(plan.items, settings, side, mark, key, ours, plan.target, walls)
 
 
-def _walls(request: WaveRequest, plan: Plan, side: SideProcesses) -> Walls:
+def _walls(
+    request: WaveRequest, plan: Plan, side: SideProcesses, drivers: Sequence[AgentDriver]
+) -> Walls:
     """The walls of the wave. The answer of the escape test stays in the state folder."""
     file = request.state_dir / WALLS if request.state_dir else None
     environ = child_environment(plan.settings.environ, plan.settings.verify.env)
     checkers = map(Path, settings_of_checkers(environ))
-    return walls_of(plan.settings, file, plan.tops, side.setups, checkers)
+    walls = walls_of(plan.settings, file, plan.tops, side.setups, checkers)
+    walls = replace(walls, agents_inside=all(driver.encloses for driver in drivers))
+    hermetic = [
+        f"phase {phase.name} of {one.slug}"
+        for one in plan.items
+        for phase in one.pipeline.phases
+        if phase.hermetic == REQUIRE
+    ]
+    if hermetic and not (walls.closed and walls.agents_inside):
+        raise CannotRunError(
+            f'{hermetic[0]}: hermetic = "require" cannot be kept: there is no sandbox of the level'
+            f" landlock or above around all of the wave (it is {walls.name}); see doctor, set"
+            ' [sandbox] level, or set "host"'
+        )
+    return walls
 
 
 def _home(run_dir: Path, settings: Settings, cleanup: contextlib.ExitStack) -> HomeSettings:

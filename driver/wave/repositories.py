@@ -162,7 +162,9 @@ class RepositoryOpener:
         def look() -> CheckoutFingerprint:
             return CheckoutFingerprint({**watch.look().parts, **around.look()})
 
-        return CheckoutGuard(look, lambda name: is_own_write(repository.top, name, self.ours))
+        places = (repository.top, repository.common_dir, folder)
+        walled, ours = self.walls.keep_from(places), self.ours
+        return CheckoutGuard(look, lambda name: is_own_write(repository.top, name, ours), walled)
 
     def _programs(self) -> set[str]:
         """The programs of the tests that are no files of the repository."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from driver.execution.sandbox_probe import BWRAP, choose, look, program_outside
+from driver.execution.sandbox_probe import program_outside
 from state_store.database.store import EventStore
 from tests.support.programs import ROOT, Project, call, git, run
 from tools.doctor import main
@@ -620,39 +620,32 @@ def test_the_codex_program_is_asked_for_its_login(
     assert not Path(os.environ["HOME"], "spent").exists()
 
 
-LETS_ALL_THROUGH = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
-
-
-SECOND_LAST = "for word; do second=$last; last=$word; done"
-ONLY_FILES = f'{SECOND_LAST}; ln -s /nowhere/at/all "$second"; {LETS_ALL_THROUGH}'
+# It enters no wall, but tells that it did.
+LETS_ALL_THROUGH = """while [ "$1" != -- ]; do [ "$1" = --json-status-fd ] && fd=$2; shift; done
+shift; eval "echo '{\\"exit-code\\": 0}' >&$fd"; exec "$@\""""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bwrap is a program for Linux")
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        (LETS_ALL_THROUGH, "could write a file outside"),
-        (ONLY_FILES, "could reach the network"),
+        (LETS_ALL_THROUGH, "write_home"),
         ("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", "uid map"),
-        ("exit 0", "exit 0"),
+        ("exit 0", "did not start"),
     ],
 )
 def test_a_bwrap_counts_only_when_it_confined_a_program(
     place: Place, script: str, problem: str
 ) -> None:
-    ln = shutil.which("ln", path=os.defpath)
-    assert ln is not None
-    (place.bin / "ln").symlink_to(ln)
-    place.program(BWRAP, script)
+    place.program("bwrap", script)
     _, told = place.level("sandbox")
     assert problem in told
 
 
-def test_a_real_bwrap_is_the_strongest_level() -> None:
-    facts = look({"PATH": "/usr/bin:/bin:/usr/local/bin"})
-    if not facts.bwrap:
-        pytest.skip(f"bwrap: {facts.bwrap_problem}")
-    assert choose(facts) == BWRAP
+def test_a_wave_that_wants_more_than_the_machine_has_is_told(place: Place) -> None:
+    place.configure('[sandbox]\nlevel = "limits"\nrequire = "bwrap"\n')
+    level, told = place.level("sandbox")
+    assert (level, "no wall of level" in told) == ("fail", True)
 
 
 def test_a_program_that_agents_could_have_written_is_not_chosen(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,6 @@ from driver.diagnostics.machine import (
     judge_sandbox,
 )
 from driver.execution.processes import Ending, Finished
-from driver.execution.sandbox_probe import Facts, choose
 from driver.terminal.check_result import (
     CheckResult,
     Level,
@@ -42,14 +42,11 @@ from driver.terminal.check_result import (
     passed,
     warned,
 )
+from driver.walls.choice import Chosen
+from driver.walls.wall import Level as Walled
+from driver.walls.wall import Means
 
 NOW = 1_900_000_000.0
-CONFINING = Facts(bwrap="/usr/bin/bwrap", landlock_abi=7, seccomp=True, posix=True)
-
-
-def facts(**changes: object) -> Facts:
-    given = {"bwrap_problem": "it was not found on PATH", "posix": True, **changes}
-    return Facts(**given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -87,36 +84,38 @@ def test_a_secret_is_shown_in_no_line_and_in_no_document() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "level", "judged"),
+    ("means", "shown", "judged"),
     [
-        (CONFINING, "bwrap", Level.OK),
-        (facts(landlock_abi=7, seccomp=True), "landlock-7", Level.OK),
-        (facts(landlock_abi=1, seccomp=True), "landlock-1", Level.OK),
-        (facts(landlock_abi=7), "limits", Level.WARN),
-        (facts(seccomp=True), "limits", Level.WARN),
-        (facts(posix=False), "none", Level.WARN),
+        (Means(Walled.BWRAP, program="/usr/bin/bwrap"), "bwrap (/usr/bin/bwrap)", Level.OK),
+        (Means(Walled.LANDLOCK, landlock_abi=7), "landlock-7; bwrap: it was not", Level.OK),
+        (Means(Walled.LIMITS), "limits; bwrap: it was not found on PATH: agents", Level.WARN),
+        (Means(Walled.NONE), "none; ", Level.WARN),
     ],
 )
-def test_the_strongest_level_that_the_machine_allows_is_chosen(
-    seen: Facts, level: str, judged: Level
-) -> None:
-    assert choose(seen) == level
-    check = judge_sandbox(seen)
+def test_the_level_of_the_machine_is_told(means: Means, shown: str, judged: Level) -> None:
+    check = judge_sandbox(Chosen(means))
     assert check.level is judged
-    assert check.detail.startswith(level)
+    assert check.detail.startswith(shown)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is one remedy for all")
 @pytest.mark.parametrize(
     ("problem", "word"),
     [
-        ("it was not found on PATH", "install bubblewrap"),
+        ("", "install bubblewrap"),
         ("bwrap: setting up uid map: Permission denied", "apparmor_restrict"),
         ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", "apparmor_restrict"),
         ("bwrap: No permissions to create new namespace", "apparmor_restrict"),
     ],
 )
 def test_a_denied_bwrap_and_a_missing_one_have_different_remedies(problem: str, word: str) -> None:
-    assert word in judge_sandbox(facts(bwrap_problem=problem)).remedy
+    passed_over = (problem,) if problem else ()
+    assert word in judge_sandbox(Chosen(Means(Walled.LIMITS), passed_over)).remedy
+
+
+def test_a_level_that_was_named_is_not_compared_with_a_stronger_one() -> None:
+    named = judge_sandbox(Chosen(Means(Walled.LANDLOCK, landlock_abi=7)), by_choice=True)
+    assert named.detail == "landlock-7"
 
 
 @pytest.mark.parametrize(

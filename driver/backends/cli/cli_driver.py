@@ -41,6 +41,7 @@ class CliDriver(LocalDriver):
     accuracy: ClassVar[float]
     notes: ClassVar[str]
     offered: ClassVar[tuple[str, ...]] = ()
+    encloses = True
 
     def __init__(
         self,
