@@ -29,6 +29,7 @@ INTEGRATION = "integration"
 GATE = "gate"  # a command of a pipeline's gate
 
 NO_SANDBOX = "none"
+WITHOUT_WALLS = (NO_SANDBOX, "limits")  # a test inside reaches all that it reaches outside
 NO_RERUN = "no second run gave the same results"
 
 # Git's modes, in changes and recordings.

@@ -10,7 +10,16 @@ from driver.backend_api.driver import Usage
 from driver.backend_api.provider_fault import ProviderLoad
 from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
 from driver.domain.refusals import remedy_of
-from driver.domain.results import BUILD, NOT_AT_FAULT, REPAIR, Attempt, ItemOutcome, Verdict
+from driver.domain.results import (
+    BUILD,
+    NOT_AT_FAULT,
+    REPAIR,
+    WITHOUT_WALLS,
+    Attempt,
+    ItemOutcome,
+    RunKind,
+    Verdict,
+)
 from driver.domain.reviews import review_word
 from driver.domain.shipment import Shipment
 from driver.limits.usage_sums import sum_usage, token_totals, usages_of, uses_of
@@ -150,6 +159,15 @@ def _review(item: ItemReport, mode: str) -> str:
     return review_word(outcome.reviews, tree, required=required, mode=mode)
 
 
+def _remedy(outcome: ItemOutcome) -> str | None:
+    """The thing to do about the reason. A red test may miss what its walls keep from it."""
+    told, test = remedy_of(outcome.reason), outcome.last_test
+    if test is None or test.kind is not RunKind.RED or test.sandbox in WITHOUT_WALLS:
+        return told
+    walls = f"the test ran inside of walls ({test.sandbox}); if it needs more of this machine,"
+    return f"{told or 'look at its output'}; {walls} allow that in [sandbox.test]"
+
+
 def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
     outcome, test, found = item.outcome, item.outcome.last_test, item.outcome.evidence
     last = outcome.attempts[-1] if outcome.attempts else None
@@ -197,7 +215,7 @@ def _verdict(outcome: ItemOutcome) -> dict[str, Any]:
         "grade": str(outcome.grade) if verified and outcome.grade else None,
         "waitsForPerson": outcome.waits,
         "error": None if verified else outcome.reason,
-        "remedy": None if verified else remedy_of(outcome.reason),
+        "remedy": None if verified else _remedy(outcome),
     }
 
 

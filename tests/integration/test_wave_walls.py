@@ -1,0 +1,151 @@
+"""Waves inside of walls: the level is told, a broken wall is no red test, a person may edit."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver.execution.processes import Processes
+from driver.execution.sandbox_probe import kernel_facts
+from driver.walls.choice import Asked, candidates
+from driver.walls.escape import attempted
+from driver.walls.wall import Level, Network
+from tests.support.interpreter import IN_SHELL
+from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are made by Linux")
+
+CLOSED = ("bwrap", "landlock")
+FILES = {"a.txt": "base\n", "check.sh": "grep -q good a.txt\n"}
+CHECK = ["sh", "check.sh"]
+
+
+class Enclosed(ScriptedDriver):
+    """A backend whose agents, were they programs, would run inside."""
+
+    encloses = True
+
+
+def needs(level: str, environ: dict[str, str]) -> None:
+    """Skip the test where the machine cannot make the level."""
+    means = candidates(Asked(Level(level)), kernel_facts(), environ, ())
+    if not means or attempted(means[0], Network.LOOPBACK, Processes()).problem:
+        pytest.skip(f"this machine has no {level}")
+
+
+def walled(folder: Path, level: str, files: Any = None, config: str = "", **environ: str) -> Scene:
+    given = {"TIDEGATE_SANDBOX_LEVEL": level, **environ}
+    scene = Scene(folder, files or FILES, config=config, environ=given)
+    if level in CLOSED:
+        needs(level, scene.environ)
+    return scene
+
+
+def receipts(report: dict[str, Any], slug: str) -> list[dict[str, Any]]:
+    return [one for a in built(report)[slug]["attempts"] for one in a["evidence"]["receipts"]]
+
+
+@pytest.mark.parametrize("level", [*CLOSED, "limits", "none"])
+def test_the_level_is_in_every_receipt_and_in_the_first_line(tmp_path: Path, level: str) -> None:
+    scene = walled(tmp_path, level)
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", CHECK)])
+    assert report["shipped"] == ["a"]
+    found = {one["sandbox"] for one in receipts(report, "a")}
+    assert len(found) == 1
+    assert found.pop().startswith(level)
+    assert f"sandbox {level}" in scene.said.getvalue().splitlines()[0]
+
+
+@pytest.mark.parametrize("level", CLOSED)
+def test_a_test_reaches_neither_home_nor_checkout_nor_the_state(tmp_path: Path, level: str) -> None:
+    hidden = [tmp_path / "repo" / "secret", tmp_path / "home" / "secret", tmp_path / "state" / "x"]
+    tries = [f"! cat {path} && {{ echo x >> {path}; touch {path}x; true; }}" for path in hidden]
+    steps = [*tries, "touch ~/own $TMPDIR/own", "git log -1", "grep good a.txt"]
+    scene = walled(tmp_path, level, {"a.txt": "base\n", "check.sh": " && ".join(steps)})
+    scene.state.mkdir()
+    for path in hidden:
+        path.write_text("s", encoding="utf-8")
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", CHECK)])
+    assert verdicts(report) == {"a": "verified"}, report
+    assert all(path.read_text(encoding="utf-8") == "s" for path in hidden)
+    assert not any(path.with_name(f"{path.name}x").exists() for path in hidden)
+
+
+def test_nothing_is_asked_of_an_agent_below_the_required_level(tmp_path: Path) -> None:
+    scene = walled(tmp_path, "limits", config='[sandbox]\nrequire = "landlock"\n')
+    report, driver = scene.play({"a": writes()}, [item("a", "a.txt", CHECK)])
+    assert report["exit_code"] == 4
+    assert "[sandbox]" in report["error"]
+    assert driver.requests == []
+
+
+def test_a_wall_that_breaks_in_the_middle_is_no_red_test(tmp_path: Path) -> None:
+    real = candidates(Asked(Level.BWRAP), kernel_facts(), {"PATH": "/usr/bin:/bin"}, ())
+    if not real:
+        pytest.skip("this machine has no bwrap")
+    programs, broken = tmp_path / "programs", tmp_path / "broken"
+    programs.mkdir()
+    fake = programs / "bwrap"
+    fake.write_text(f'#!/bin/sh\n[ -e {broken} ] && exit 1\nexec {real[0].program} "$@"\n')
+    fake.chmod(0o755)
+    path = f"{programs}:/usr/bin:/bin"
+    scene = walled(tmp_path, "bwrap", PATH=path)
+
+    def breaks(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        broken.touch()
+
+    report, _ = scene.play({"a": breaks}, [item("a", "a.txt", CHECK)])
+    record = built(report)["a"]
+    assert (record["verdict"], report["shipped"]) == ("undecided", [])
+    assert "bwrap" in record["error"]
+    assert {one["kind"] for one in receipts(report, "a")} <= {"could_not_run"}
+
+
+@pytest.mark.parametrize("level", [*CLOSED, "none"])
+def test_a_person_may_edit_the_checkout_where_nothing_inside_reaches_it(
+    tmp_path: Path, level: str
+) -> None:
+    scene = walled(tmp_path, level)
+
+    def meanwhile(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        scene.repo.git("config", "alias.mine", "!true")  # a person at work
+        (scene.repo.path / "check.sh").write_text("a person's edit\n", encoding="utf-8")
+
+    driver = Enclosed({"a": meanwhile}, environ=scene.environ)
+    report = scene.run(driver, [item("a", "a.txt", CHECK)])
+    shipped = level != "none"
+    assert (report["shipped"] == ["a"]) is shipped, built(report)["a"]
+    assert ("alias.mine" in (built(report)["a"]["error"] or "")) is not shipped
+
+
+@pytest.mark.parametrize("level", CLOSED)
+def test_items_may_bind_the_same_port_at_the_same_time(tmp_path: Path, level: str) -> None:
+    serve = (
+        "import socket, time\n"
+        "one = socket.create_server(('127.0.0.1', 45123))\n"
+        "two = socket.create_connection(('127.0.0.1', 45123))\n"
+        "time.sleep(0.3)\n"
+        "name = __import__('sys').argv[1]\n"
+        "assert open(name).read() == 'good\\n'\n"
+    )
+    names = ("a", "b", "c", "d")
+    files = {"serve.py": serve, **{f"{name}.txt": "base\n" for name in names}}
+    config = "[limits]\nmax_parallel_tests = 4\n"
+    scene = walled(tmp_path, level, files, config)
+    items = [item(name, f"{name}.txt", f"{IN_SHELL} serve.py {name}.txt") for name in names]
+    scripts = {name: writes(**{f"{name}__txt": "good\n"}) for name in names}
+    report, _ = scene.play(scripts, items)
+    assert sorted(report["shipped"] or []) == sorted(names), report
+    runs = [one for name in names for one in receipts(report, name)]
+    assert all(one["kind"] == "green" for one in runs if one["purpose"] == "proof")
+
+
+def test_a_red_test_in_walls_says_so_and_names_the_setting(tmp_path: Path) -> None:
+    scene = walled(tmp_path, "landlock")
+    report, _ = scene.play({"a": [writes(a__txt="bad\n")] * 3}, [item("a", "a.txt", CHECK)])
+    assert "[sandbox.test]" in built(report)["a"]["remedy"]
