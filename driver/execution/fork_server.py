@@ -129,6 +129,7 @@ def report(channel: int, text: str) -> None:
 
 if __name__ == "__main__":
     gc.disable()  # a collection in a fork would copy every page
+    supervisor.hide_memory()
     supervisor.load_walls()
     Supervisors(supervisor.way_to_adopt()).serve()
     os._exit(0)

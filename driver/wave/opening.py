@@ -17,6 +17,7 @@ from driver.domain.results import TestName
 from driver.domain.work_item import Manifest
 from driver.execution.process_marks import new_key
 from driver.execution.processes import child_environment
+from driver.execution.supervisor import hide_memory
 from driver.git.user_hooks import HOOKS_REMEDY, missing_hooks
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
@@ -81,6 +82,7 @@ def banner(wave: Wave) -> Iterator[str]:
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with all its resources, which are removed afterwards."""
+    hide_memory()
     plan, wave_id, stop = checked_plan(request, manifest), manifest.wave_id, request.options.stop
     reviewing, by_phase = reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())

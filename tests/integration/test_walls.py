@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -244,6 +245,57 @@ def running_in(folder: Path) -> list[str]:
             if process.name.isdigit() and (process / "cwd").readlink() == folder:
                 found.append(process.name)
     return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("killed", ["supervisor", "fork server"])
+def test_nothing_inside_outlives_a_killed_helper(name: str, killed: str, tmp_path: Path) -> None:
+    means, work, ended = means_of(name), place(tmp_path, "work"), list[Finished]()
+    script = "trap '' TERM; setsid sleep 600 & sleep 600"
+    running = threading.Thread(target=lambda: ended.append(run(tmp_path, means, script)))
+    running.start()
+    try:
+        assert eventually(lambda: len(running_in(work)) >= 3)
+        parents = {int(pid): parent_of(int(pid)) for pid in running_in(work)}
+        supervisor = next(pid for pid in parents if parent_of(parents[pid]) == os.getpid())
+        os.kill(supervisor if killed == "supervisor" else parents[supervisor], signal.SIGKILL)
+        assert eventually(lambda: not running_in(work))
+    finally:
+        running.join(60)
+    assert ended[0].ending in (Ending.LOST, Ending.EXITED)
+
+
+def parent_of(pid: int) -> int:
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("uid", [0, 65534])
+def test_an_ordinary_user_cannot_read_the_memory_of_its_supervisor(uid: int) -> None:
+    """The parent of a command is its supervisor, whose variables are those of the orchestrator."""
+    if os.getuid() != 0 and uid != os.getuid():
+        pytest.skip("only root can become another user")
+    told = subprocess.run(
+        [sys.executable, "-c", READS_ABOVE],
+        cwd=ROOT,
+        user=uid,
+        env={"PATH": os.defpath, "SECRET": "of the orchestrator"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "of the orchestrator" not in told.stdout or uid == 0
+    assert "Permission denied" in told.stdout or uid == 0
+
+
+READS_ABOVE = """
+from pathlib import Path
+from driver.execution.command import Command
+from driver.execution.processes import Processes
+script = "cat /proc/$PPID/environ /proc/$PPID/mem 2>&1 | head -c 300"
+print(Processes().run(Command(script, Path("/"), {"PATH": "/usr/bin:/bin"}, 20)).stdout)
+"""
 
 
 # A wall that cannot be made
