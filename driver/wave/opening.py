@@ -82,7 +82,6 @@ def banner(wave: Wave) -> Iterator[str]:
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with all its resources, which are removed afterwards."""
-    hide_memory()
     plan, wave_id, stop = checked_plan(request, manifest), manifest.wave_id, request.options.stop
     reviewing, by_phase = reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
@@ -121,11 +120,11 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
             phase_backends=_phase_backends(request, plan.settings, by_phase),
         )
-        _begin(wave, log, cleanup)
-        yield wave
+        yield _begun(wave, log, cleanup)
 
 
-def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
+def _begun(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> Wave:
+    """The wave, noted for later runs and told to people."""
     folders = [one.folder for one in wave.repositories.values()]
     # If this run dies, the next run learns from this note which folders to clear up.
     cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders, wave.key))
@@ -139,6 +138,7 @@ def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
     wave.spending.on_wait = wave.recorder.notes.room
     for line in banner(wave):
         wave.recorder.say(line)
+    return wave
 
 
 def _provider_said(wave: Wave, line: str) -> None:
@@ -178,7 +178,9 @@ def _opener(
 def _walls(
     request: WaveRequest, plan: Plan, side: SideProcesses, drivers: Sequence[AgentDriver]
 ) -> Walls:
-    """The walls of the wave. The answer of the escape test stays in the state folder."""
+    """The walls of the wave, from which this process hides its memory. The answer of the escape
+    test stays in the state folder."""
+    hide_memory()
     file = request.state_dir / WALLS if request.state_dir else None
     environ = child_environment(plan.settings.environ, plan.settings.verify.env)
     checkers = map(Path, settings_of_checkers(environ))
