@@ -16,6 +16,7 @@ from state_store.values.lazy_dataclass import dataclass
 
 Head = tuple[int, str]  # version, link in hex
 _BLOCK = 1000
+_MANY = 20_000  # events, which take as long as some thousand streams
 _MOST_PLACES = 400  # in one query: older versions of SQLite take 999 values
 
 
@@ -47,16 +48,34 @@ def examine(connection: sqlite3.Connection, folds: Mapping[str, Fold]) -> Iterat
         yield Problem("publications", "", 0, why)
 
 
+_LAST_EVENTS = (  # of each stream: the cost is per stream, not per event
+    "WITH RECURSIVE streams(name) AS (SELECT MIN(stream) FROM events WHERE stream > '' "
+    "UNION ALL SELECT (SELECT MIN(stream) FROM events WHERE stream > name) FROM streams "
+    "WHERE name IS NOT NULL) "
+    "SELECT stream, version, hash, id FROM streams CROSS JOIN events "
+    "ON stream = name AND version = (SELECT MAX(version) FROM events WHERE stream = name)"
+)
+
+
 def heads(connection: sqlite3.Connection) -> dict[str, Head]:
-    """The last version and link of each stream. The cost is per stream, not per event."""
-    rows = connection.execute(
-        "WITH RECURSIVE streams(name) AS (SELECT MIN(stream) FROM events WHERE stream > '' "
-        "UNION ALL SELECT (SELECT MIN(stream) FROM events WHERE stream > name) FROM streams "
-        "WHERE name IS NOT NULL) "
-        "SELECT stream, version, hash FROM streams CROSS JOIN events "
-        "ON stream = name AND version = (SELECT MAX(version) FROM events WHERE stream = name)"
-    )
-    return {stream: (version, link.hex()) for stream, version, link in rows}
+    """The last version and link of each stream."""
+    rows = connection.execute(_LAST_EVENTS)
+    return {stream: (version, link.hex()) for stream, version, link, _ in rows}
+
+
+def last_id(connection: sqlite3.Connection) -> int:
+    """The id of the last event of all streams; 0 without events."""
+    return connection.execute("SELECT MAX(id) FROM events").fetchone()[0] or 0
+
+
+def streams_since(connection: sqlite3.Connection, after: int, prefix: str) -> list[str]:
+    """The streams with this prefix that have events after an id."""
+    if last_id(connection) - after > _MANY:
+        names = [row[0] for row in connection.execute(_LAST_EVENTS) if row[3] > after]
+    else:
+        query = "SELECT DISTINCT stream FROM events NOT INDEXED WHERE id > ?"
+        names = [name for (name,) in connection.execute(query, (after,))]
+    return sorted(name for name in names if name.startswith(prefix))
 
 
 def head(connection: sqlite3.Connection, stream: str) -> Head:

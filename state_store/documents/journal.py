@@ -27,6 +27,7 @@ _MAX_BYTES_TOGETHER = 2**26
 TOGETHER = "together."  # names of single entries have a point only at the end
 
 Key = tuple[str | None, str]
+written: set[str] = set()  # the names of the files that this process has written
 
 
 def safe_slug(slug: str) -> str:
@@ -60,6 +61,7 @@ def write_entry(
     epoch) is kept. Raises CannotRunError if the write fails.
     """
     path = entry_path(state_dir, slug, repo)
+    written.add(path.name)
     write_json_atomic(path, entry_of(slug, phase, data, repo))
     return path
 
@@ -68,7 +70,9 @@ def staged_entry(
     state_dir: Path, slug: str, phase: str, data: Mapping[str, Any], repo: str | Path | None = None
 ) -> StagedFile:
     """Like `write_entry`, but the entry counts only after `swap_in`."""
-    return StagedFile.of_json(entry_path(state_dir, slug, repo), entry_of(slug, phase, data, repo))
+    path = entry_path(state_dir, slug, repo)
+    written.add(path.name)
+    return StagedFile.of_json(path, entry_of(slug, phase, data, repo))
 
 
 def entry_of(

@@ -31,6 +31,7 @@ from state_store.documents.journal import (
     entries_about,
     is_entry,
     read_entries,
+    written,
 )
 from state_store.values.lazy_dataclass import dataclass
 
@@ -77,15 +78,16 @@ def journal_facts(
     exists but cannot be listed.
 
     Every file is asked for its identity each time, so a file that an agent wrote in place is read
-    again, whatever times it set. With `only_replaced` the files are not asked while none came or
-    went since this process asked them: that tells every change of ours, which replace files.
+    again, whatever times it set. With `only_replaced` a file that this process has asked is asked
+    again only if it is another one now, or was written by this process: that tells every change of
+    ours, which replace files. It is for who reads the journal beside a store that has the same.
     `now_ns` is the time.
     """
     folder, now, last = state_dir / FOLDER, now_ns or time.time_ns(), _last.get(state_dir)
     place = identity_at(folder)
     if last and only_replaced and place and last[0] == place:
         return last[2]
-    listed = _listed(folder)
+    listed = _listed(folder, dict(last[1]) if last and only_replaced else {})
     if not (place and is_at_rest(place, now)):
         place = ()  # a file may come or go without a trace in its times
     files = _remembered(state_dir)
@@ -126,7 +128,8 @@ def keep_facts(state_dir: Path) -> None:
     files = _remembered(state_dir)
     if len(files) < _kept_counts.get(state_dir, 0) + _MANY_NEW:
         return
-    there = {name for name, _ in _listed(state_dir / FOLDER)}
+    known = {name: identity for name, (identity, _) in files.items()}
+    there = {name for name, _ in _listed(state_dir / FOLDER, known)}
     kept = {name: files[name] for name in sorted(there & files.keys())}
     body = json.dumps({"layout": _LAYOUT, "files": kept}).encode()
     with suppress(CannotRunError, OSError):
@@ -172,13 +175,18 @@ def _read(path: Path, identity: Identity, files: _Files, now: int) -> list[Entry
     return found
 
 
-def _listed(folder: Path) -> _Listed:
-    """The names and identities of the files of a journal, in order."""
+def _listed(folder: Path, known: Mapping[str, Identity]) -> _Listed:
+    """The names and identities of the files of a journal, in order. A file that is `known` and was
+    not replaced keeps its identity, which takes a fifth of the time."""
     found: _Listed = []
     try:
         with os.scandir(folder) as listing:
             for one in listing:
                 if one.name.endswith(".json"):
+                    identity = known.get(one.name, ())
+                    if identity and identity[1] == one.inode() and one.name not in written:
+                        found.append((one.name, identity))
+                        continue
                     try:
                         found.append((one.name, identity_of(one.stat())))
                     except OSError:  # a link to nothing, which reading tells

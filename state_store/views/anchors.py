@@ -55,9 +55,10 @@ class Anchor:
         return f"{self.stream}@{self.version}:{self.link}"
 
 
-def in_journal(state_dir: Path) -> set[Anchor]:
-    """The anchors of all journal entries. Raises CannotRunError if the folder cannot be listed."""
-    entries = journal_facts(state_dir).latest.values()
+def in_journal(state_dir: Path, *, only_replaced: bool = False) -> set[Anchor]:
+    """The anchors of all journal entries, as `journal_facts` gives them. Raises CannotRunError if
+    the folder cannot be listed."""
+    entries = journal_facts(state_dir, only_replaced=only_replaced).latest.values()
     return set(parsed(entry.get("anchor") for entry in entries))
 
 
@@ -92,7 +93,7 @@ def check_kept(store: EventStore, state_dir: Path) -> None:
 
     Called before any other work, because new events would hide the gap.
     """
-    missing = lost(store, in_journal(state_dir))
+    missing = lost(store, in_journal(state_dir, only_replaced=True))
     if not missing:
         return
     first, more = next(iter(missing.values())), len(missing) - 1

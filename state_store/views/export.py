@@ -14,6 +14,7 @@ from typing import Any
 from driver.terminal.markdown import inline
 from state_store.api import STATUS_STREAMS, StateAPI
 from state_store.database.events import TRACKER, WAVE_PREFIX
+from state_store.database.integrity import last_id, streams_since
 from state_store.database.kept_items import MADE_FROM_ITEMS, changed_since
 from state_store.database.projections import fold_status, no_status, shown_status
 from state_store.database.store import EventStore
@@ -34,7 +35,8 @@ __all__ = [
 View = Mapping[str, Any]
 
 _KEPT = "view:buildlog"  # the snapshot that has the sections
-_FORMAT = 1  # to be raised with every change of the text of a section or of an item's line
+_FORMAT_OF_LOG = 2  # of a section, to be raised as well
+_FORMAT = 1  # to be raised with every change of the text of an item's line
 _KEPT_STATUS = "view:status"  # its version is the id of the last event
 _FEW_EVENTS = 200  # which are read in no time
 _FEW_WAVES = 10
@@ -69,22 +71,20 @@ def buildlog(api: StateAPI) -> str:
 
     Renders only waves with new events. The other sections come from a snapshot.
     """
-    # By stream: the link of its last event, and the section at that event.
-    _, snapshot, _ = api.store.read_snapshot(_KEPT) or (0, {}, "")
-    known = snapshot["sections"] if snapshot.get("format") == _FORMAT else {}
-    kept, changed = {}, 0
-    for stream, (_, link) in api.store.heads().items():
-        if not stream.startswith(WAVE_PREFIX):
-            continue
-        kept[stream] = known.get(stream) or [""]
-        if kept[stream][0] != link:
-            view = api.project(stream)
-            wave_id = view["wave_id"] or stream.removeprefix(WAVE_PREFIX)
-            kept[stream] = [link, *_dated({**view, "wave_id": wave_id})]
-            changed += 1
-    if changed > min(_FEW_WAVES, len(kept) // 100):  # to save thousands takes longer than a few
-        api.store.save_snapshot(_KEPT, len(kept), {"format": _FORMAT, "sections": kept})
-    return _buildlog(section for _, *section in kept.values())
+    # The sections by stream, as they were after the event whose id is the snapshot's version.
+    after, snapshot, _ = api.store.read_snapshot(_KEPT) or (0, {}, "")
+    if snapshot.get("format") != _FORMAT_OF_LOG:
+        after, snapshot = 0, {"sections": {}}
+    sections, last = snapshot["sections"], api.store.look(last_id)
+    changed = api.store.look(lambda db: streams_since(db, after, WAVE_PREFIX))
+    for stream in changed:
+        view = api.project(stream)
+        wave_id = view["wave_id"] or stream.removeprefix(WAVE_PREFIX)
+        sections[stream] = _dated({**view, "wave_id": wave_id})
+    if len(changed) > min(_FEW_WAVES, len(sections) // 100):  # to save takes longer than a few
+        saved = {"format": _FORMAT_OF_LOG, "sections": sections}
+        api.store.save_snapshot(_KEPT, last, saved)
+    return _buildlog(sections.values())
 
 
 def _status(store: EventStore) -> View:

@@ -72,7 +72,7 @@ def publications_in_journal(state_dir: Path) -> tuple[Publication, ...]:
 def import_publications(store: EventStore, state_dir: Path, *, is_lost: bool = False) -> None:
     """Give the store the rows that only the journal has; `is_lost` if the store is a new one that
     takes the place of a lost one. Raises CannotRunError."""
-    found = _Journal.read(state_dir)
+    found = _Journal.read(state_dir, only_replaced=not is_lost)
     tips = store.look(lambda db: PublicationBook(db).tips())
     if _lacking(found, tips, is_lost=is_lost):
         with store.transaction() as transaction:  # another run may have done the same meanwhile

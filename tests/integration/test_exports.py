@@ -185,6 +185,10 @@ def test_only_a_wave_with_new_events_is_folded_again(api: StateAPI, tmp_path: Pa
     export_buildlog(api, path)
     assert path.read_text().count("as it was kept") == 2
     assert "Aborted: halted." in path.read_text()
+    api.append_many("notes", [("note", n) for n in range(20_001)])  # far more than waves
+    api.append(wave_stream("w2"), "wave_finished", {"aborted": True, "abort_reason": "halted"})
+    export_buildlog(api, path)
+    assert path.read_text().count("as it was kept") == 1
 
 
 @pytest.mark.parametrize("kept", [{"format": 0, "sections": {}}, {}])

@@ -126,3 +126,16 @@ def test_a_file_edited_in_place_is_read_again_in_the_same_process(tmp_path: Path
     write_entry(tmp_path, "s2", "verified", {"waveId": "w8"})
     found = journal_facts(tmp_path, now_ns=later, only_replaced=True)
     assert found.latest[None, "s2"]["waveId"] == "w8"
+
+
+def test_what_this_process_replaces_is_seen_though_the_number_is_the_same(tmp_path: Path) -> None:
+    """A file system gives a new file the number that an earlier one had."""
+    a_journal(tmp_path, 3)
+    later = time.time_ns() + 10**12
+    path = tmp_path / "journal" / "s1.json"
+    write_entry(tmp_path, "s1", "verified", {"waveId": "w1"})
+    journal_facts(tmp_path, now_ns=later)
+    path.write_text(path.read_text().replace('"w1"', '"w9"'))  # in place, so it has the same number
+    write_entry(tmp_path, "s2", "verified", {"waveId": "w2"})  # so the folder is another one
+    found = journal_facts(tmp_path, now_ns=later, only_replaced=True)
+    assert found.latest[None, "s1"]["waveId"] == "w9"
