@@ -267,6 +267,8 @@ class AskedHooks:
         if done.ending is Ending.TIMED_OUT:
             limit = f"{self._wave.settings.ship.hook_timeout_s:g} s ([ship] hook_timeout_s)"
             why = f"the {name} hook did not end within {limit} and was ended"
+        elif done.ending is Ending.OVER_LIMIT:
+            why = f"the {name} hook was ended: {done.reason}"
         elif done.exit_code is None:
             missing = f"; {_SET_UP}"
             why = f"the {name} hook could not be run: {done.reason}"
