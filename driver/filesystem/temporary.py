@@ -13,8 +13,8 @@ _PREFIX = "tidegate-scratch-"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A temporary folder, removed when the block ends."""
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+    """A temporary folder, removed when the block ends. Its name tells whose it is."""
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-") as folder:
         yield Path(folder)
 
 
@@ -30,3 +30,10 @@ def scratch_folders(environ: Mapping[str, str]) -> Iterator[Path]:
             is_ours = os.name == "nt" or folder.lstat().st_uid == os.geteuid()
             if is_ours and folder.is_dir() and not folder.is_symlink():
                 yield folder
+
+
+def scratch_of_dead(pid: int, environ: Mapping[str, str]) -> Iterator[Path]:
+    """The scratch folders of a process that has ended; none if its number has another owner now."""
+    if not Path("/proc", str(pid)).exists():
+        mine = f"{_PREFIX}{pid}-"
+        yield from (one for one in scratch_folders(environ) if one.name.startswith(mine))

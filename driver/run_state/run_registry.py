@@ -22,6 +22,7 @@ from driver.execution.process_identity import (
     is_alive,
 )
 from driver.execution.process_marks import end_carrying_mark
+from driver.filesystem.temporary import scratch_of_dead
 from driver.filesystem.tree import remove_tree
 from driver.workspace.run_folder import save_unfinished, sentence
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
@@ -45,6 +46,7 @@ class DeadRun:
     record: Path
     folders: tuple[Path, ...]
     key: str = ""
+    pid: int | None = None
 
 
 @contextmanager
@@ -76,6 +78,7 @@ def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
                 record,
                 tuple(Path(str(name)) for name in found.get("folders") or ()),
                 str(found.get("key") or ""),
+                pid if isinstance(pid := found.get("pid"), int) else None,
             )
 
 
@@ -126,6 +129,9 @@ def _clear_up_one(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
         if all(one.patch for one in saved):
             with suppress(OSError):  # tools/gc.py names what stays
                 remove_tree(folder)
+    for folder in scratch_of_dead(dead.pid, environ) if dead.pid else ():
+        with suppress(OSError):  # files of another user
+            remove_tree(folder)
     return tuple(told)
 
 
