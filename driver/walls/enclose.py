@@ -8,6 +8,7 @@ client of the engine.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from driver.execution.command import Command, why_not
@@ -112,7 +113,7 @@ def _bwrap(folder: Path, wall: Wall) -> list[str]:
     # bwrap leaves the settings of the kernel in /proc writable for root.
     proc = ("--proc", "/proc", "--remount-ro", "/proc")
     private = ["--dev", "/dev", *proc, *size, "--tmpfs", "/tmp"]
-    ordered = sorted(mounts, key=lambda mount: len(mount[0].parts))
+    ordered = _needed(sorted(mounts, key=lambda mount: len(mount[0].parts)))
     return [
         *("--unshare-all", "--cap-drop", "ALL"),
         *(("--share-net",) if wall.network is Network.HOST else ()),
@@ -120,6 +121,20 @@ def _bwrap(folder: Path, wall: Wall) -> list[str]:
         *(word for _, words in ordered for word in words),
         *("--chdir", str(folder)),
     ]
+
+
+def _needed(
+    mounts: Iterable[tuple[Path, list[str]]],
+) -> Iterator[tuple[Path, list[str]]]:
+    """The mounts, the shallow ones first, without those that change nothing: each costs time. The
+    last mount around a path decides about it."""
+    made: dict[Path, str] = {}
+    for path, words in mounts:
+        around = next((made[up] for up in (path, *path.parents) if up in made), "")
+        if words[0] == "--ro-bind-try" and around == words[0]:
+            continue
+        made[path] = words[0]
+        yield path, words
 
 
 def _container(command: Command, wall: Wall, means: Means, status: Path) -> list[str]:

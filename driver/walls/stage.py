@@ -26,8 +26,7 @@ import os, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: open(sys.argv[1], "w").close())
 os.write(1, b"ready")
 os.close(1)
-while True:
-    signal.pause()
+os.read(0, 1)
 """
 
 
@@ -165,16 +164,23 @@ def _own_address() -> str:
 
 
 def _victim(stack: ExitStack, signalled: Path, secret: str) -> int:
-    """A process of the user that waits for signals."""
+    """A process of the user that waits for signals. It ends with this process, however that ends,
+    and holds none of its streams open."""
     ready, written = os.pipe()
+    life, alive = os.pipe()
+    nothing = os.open(os.devnull, os.O_RDWR)
     pid = os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-S", "-c", _VICTIM, str(signalled)],
         {"TIDEGATE_DECOY": secret},
-        file_actions=[(os.POSIX_SPAWN_DUP2, written, 1)],
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((life, written, nothing))
+        ],
     )
     stack.callback(_end, pid)
-    os.close(written)
+    stack.callback(os.close, alive)
+    for fd in (life, written, nothing):
+        os.close(fd)
     os.read(ready, 5)
     os.close(ready)
     return pid

@@ -270,31 +270,29 @@ def parent_of(pid: int) -> int:
     return int(stat.rpartition(")")[2].split()[1])
 
 
-@pytest.mark.parametrize("uid", [0, 65534])
-def test_an_ordinary_user_cannot_read_the_memory_of_its_supervisor(uid: int) -> None:
+def test_an_ordinary_user_cannot_read_the_memory_of_its_supervisor() -> None:
     """The parent of a command is its supervisor, whose variables are those of the orchestrator."""
-    if os.getuid() != 0 and uid != os.getuid():
-        pytest.skip("only root can become another user")
-    told = subprocess.run(
-        [sys.executable, "-c", READS_ABOVE],
-        cwd=ROOT,
-        user=uid,
-        env={"PATH": os.defpath, "SECRET": "of the orchestrator"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert "of the orchestrator" not in told.stdout or uid == 0
-    assert "Permission denied" in told.stdout or uid == 0
+    user = 65534 if os.getuid() == 0 else os.getuid()
+    environ = {"PATH": os.defpath, "SECRET": "of the orchestrator", "PYTHONPATH": str(ROOT)}
+    for python in (sys.executable, "/usr/bin/python3"):
+        with suppress(OSError):  # a Python in the home of root
+            asked = (python, "-B", "-c", READS_ABOVE)
+            told = subprocess.run(
+                asked, cwd="/", user=user, env=environ, capture_output=True, text=True, check=False
+            )
+            if told.returncode == 0:
+                assert "of the orchestrator" not in told.stdout
+                assert told.stdout.count("Permission denied") == 2
+                return
+    pytest.skip("an ordinary user has no Python here that can run Tidegate")
 
 
 READS_ABOVE = """
 from pathlib import Path
 from driver.execution.command import Command
 from driver.execution.processes import Processes
-script = "cat /proc/$PPID/environ /proc/$PPID/mem 2>&1 | head -c 300"
-print(Processes().run(Command(script, Path("/"), {"PATH": "/usr/bin:/bin"}, 20)).stdout)
+script = "cat /proc/$PPID/environ; cat /proc/$PPID/mem | head -c 9"
+print(Processes().run(Command(script, Path("/"), {"PATH": "/usr/bin:/bin"}, 20)).stderr)
 """
 
 
