@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from driver.domain.results import MODE_NESTED, Change
@@ -38,6 +40,7 @@ from driver.git.repository import (
     open_repository,
     toplevel_of,
 )
+from driver.tree_files.small_trees import write_small
 from state_store.values.lazy_dataclass import dataclass
 
 __all__ = [
@@ -92,6 +95,11 @@ class PrivateGit(PrivateTrees):
         Git decides by stat data which files to write. If times may have been set back, the caller
         first deletes the files that may have changed.
         """
+        files = self.small.files_of(tree) if sys.platform == "linux" else None
+        if files is not None:
+            with suppress(OSError, ValueError, GitError):
+                write_small(files, self._texts, work_tree, index, self.object_format)
+                return
         self._in(work_tree, index, "read-tree", "--reset", "-u", tree, timeout_s=BULK_TIMEOUT_S)
 
     def collect(
@@ -198,14 +206,17 @@ class PrivateGit(PrivateTrees):
 
     def tree_with(self, base_tree: str, changes: Iterable[Change]) -> str:
         """The tree `base_tree` with `changes`."""
+        changes = sorted(changes, key=lambda c: not c.deleted)
         with self._temporary_index() as index:
             self._in(self.path, index, "read-tree", base_tree)
             lines = [
                 f"0 {self._no_object}\t{c.path}" if c.deleted else f"{c.mode} {c.blob}\t{c.path}"
-                for c in sorted(changes, key=lambda c: not c.deleted)
+                for c in changes
             ]
             self._update_index(self.path, index, "--index-info", lines)
-            return self._id(self._in(self.path, index, "write-tree"))
+            tree = self._id(self._in(self.path, index, "write-tree"))
+        self.small.derive(base_tree, tree, ((c.path, c.mode, c.blob) for c in changes))
+        return tree
 
     def import_commits(self, parent: str, specs: Sequence[CommitSpec]) -> tuple[Commit, ...]:
         """Make a chain of commits on `parent`."""
@@ -215,6 +226,11 @@ class PrivateGit(PrivateTrees):
         printed = self._git("fast-import", "--quiet", "--force", stdin=stream).stdout
         lines = text(printed).splitlines()
         trees = [line.split()[2] for line in lines[1::2]]
+        before = self.small.trees.get(parent, "")
+        for spec, tree in zip(specs, trees, strict=True):
+            self.small.derive(before, tree, ((c.path, c.mode, c.blob) for c in spec.changes))
+            before = tree
+        self.small.trees |= dict(zip(lines[::2], trees, strict=True))
         return tuple(map(Commit, lines[::2], trees))
 
     def stage(self, work_tree: Path, index: Path, paths: Sequence[str]) -> None:

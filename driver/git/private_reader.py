@@ -6,7 +6,7 @@ The git dir borrows the user's objects. It uses only its own configuration, hook
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -26,6 +26,7 @@ from driver.git.command import (
 from driver.git.loose_objects import MODE_FOLDER, Entry
 from driver.git.object_check import Recent, misnamed, read_objects, touched_since
 from driver.git.repository import Repository, borrow_objects
+from driver.tree_files.small_trees import MOST_BYTES, SmallTrees
 from state_store.values.lazy_dataclass import dataclass, field
 
 
@@ -38,6 +39,7 @@ class PrivateDir:
     environ: Mapping[str, str] = field(repr=False)
     env: Mapping[str, str] = field(repr=False)
     _recent: Recent = field(default_factory=Recent, repr=False, compare=False)
+    small: SmallTrees = field(default_factory=SmallTrees, repr=False, compare=False)
 
     @classmethod
     def create(cls, path: Path, repo: Repository, environ: Mapping[str, str]) -> Self:
@@ -161,7 +163,9 @@ class PrivateTrees(PrivateDir):
             return ()
         listed = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree, tree)
         fields = records(listed.stdout)
-        return tuple(map(_change, fields[::2], fields[1::2]))
+        changes = tuple(map(_change, fields[::2], fields[1::2]))
+        self.small.derive(base_tree, tree, ((c.path, c.mode, c.blob) for c in changes))
+        return changes
 
     def examined(self, base_tree: str, tree: str) -> Examined:
         """The `changes` and the `patch` of two trees, and the forged objects: ids in `tree` but not
@@ -179,6 +183,7 @@ class PrivateTrees(PrivateDir):
         entries = [*map(_change, fields[::2], fields[1::2])]
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
         changes = tuple(c for c in entries if MODE_FOLDER not in (c.mode, c.base_mode))
+        self.small.derive(base_tree, tree, ((c.path, c.mode, c.blob) for c in changes))
         before = {c.base_blob for c in changes if c.base_blob and c.base_mode != MODE_NESTED}
         return Examined(changes, patch, self._misnamed(new, before))
 
@@ -235,6 +240,23 @@ class PrivateTrees(PrivateDir):
         if missing := [name for name, one in found.items() if not one.kind]:
             raise GitError(printed.argv, 0, f"fatal: no object {missing[0]}".encode())
         return held | {name: one.body for name, one in found.items()}
+
+    def _texts(self, ids: Collection[str]) -> Mapping[str, bytes]:
+        """The contents of files of small trees. Raises ValueError if these are too large."""
+        small = self.small
+        with small.lock:
+            if small.texts is None:
+                names = {name for _, name in small.first.values()}
+                asked = "".join(f"{name}\n" for name in sorted(names)).encode()
+                told = self._git("cat-file", "--batch-check=%(objectsize)", stdin=asked).stdout
+                sizes = text(told).split()
+                if not all(map(str.isdecimal, sizes)) or sum(map(int, sizes)) > MOST_BYTES:
+                    small.give_up()
+                    raise ValueError("a large file, or none")
+                small.texts = self.contents(names)
+        known = {name: small.texts[name] for name in ids if name in small.texts}
+        rest = [name for name in ids if name not in known]
+        return known | (self.contents(rest) if rest else {})
 
 
 def _change(entry: str, path: str) -> Change:

@@ -1,57 +1,15 @@
-"""The stat data that git notes in an index for each file that it writes."""
+"""Compares files on disk with the stat data that git notes in an index."""
 
 from __future__ import annotations
 
-import os
 import stat
-import struct
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
 from driver.filesystem.tree import Signature
+from driver.tree_files.index_file import Noted
 
-_HEADER = struct.Struct(">4sLL")
-_ENTRY = struct.Struct(">10L")  # times with nanoseconds, device, inode, mode, owner, group, size
-_NAME_LENGTH, _EXTENDED = 0x0FFF, 0x4000
-_HIDDEN = 0x8000  # assumed to be unchanged
-_SKIPPED = 0x4000  # in the second half of extended flags
-_VERSIONS = (2, 3)
 _32_BITS = 0xFFFFFFFF
 _SUBMODULE = stat.S_IFDIR | stat.S_IFLNK
-
-Noted = tuple[int, ...]
-
-
-def noted_in(index: Path, id_bytes: int) -> dict[str, Noted]:
-    """The stat data of each path of an index whose object ids have `id_bytes` bytes. Raises
-    ValueError for another format, and if git would not tell the changes of each file."""
-    return {path: noted for path, noted, _ in entries_in(index, id_bytes)}
-
-
-def entries_in(index: Path, id_bytes: int) -> Iterator[tuple[str, Noted, str]]:
-    """The path, stat data and id of each entry of an index, as `noted_in` reads it."""
-    content = index.read_bytes()
-    try:
-        magic, version, count = _HEADER.unpack_from(content)
-        if magic != b"DIRC" or version not in _VERSIONS:
-            raise ValueError(f"{index} has version {version}")
-        at = _HEADER.size
-        for _ in range(count):
-            noted = _ENTRY.unpack_from(content, at)
-            flags_at = at + _ENTRY.size + id_bytes
-            name = content[at + _ENTRY.size : flags_at].hex()
-            flags = int.from_bytes(content[flags_at : flags_at + 2], "big")
-            more = content[flags_at + 2 : flags_at + 4] if flags & _EXTENDED else b""
-            if flags & _HIDDEN or int.from_bytes(more, "big") & _SKIPPED:
-                raise ValueError(f"{index} hides the changes of a file")
-            path_at = flags_at + 2 + len(more)
-            length = flags & _NAME_LENGTH
-            if length == _NAME_LENGTH:
-                length = content.index(b"\0", path_at) - path_at
-            yield os.fsdecode(content[path_at : path_at + length]), noted, name
-            at += (path_at + length - at + 8) & ~7  # ends with one to eight zeros
-    except struct.error as trouble:
-        raise ValueError(f"{index} is cut off") from trouble
 
 
 def differing(

@@ -25,7 +25,6 @@ from driver.execution.worker_pool import BackgroundTask
 from driver.filesystem.tree import remove_tree
 from driver.git.loose_objects import Entry
 from driver.git.private_git import GitError, PrivateGit
-from driver.preparation.index_stats import entries_in
 from driver.preparation.kept_places import (
     INDEX,
     LISTING,
@@ -39,6 +38,7 @@ from driver.preparation.kept_places import (
     write_facts,
 )
 from driver.preparation.stat_listing import StatListing, records_in
+from driver.tree_files.index_file import entries_in
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass
 

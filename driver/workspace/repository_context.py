@@ -218,6 +218,7 @@ class GitContext(RepositoryContext):
         self.listed = git.listed(self.base_tree)
         folders = (path for path, entry in self.listed.items() if entry[0] == MODE_FOLDER)
         self.paths = frozenset(self.listed.keys() - folders)
+        git.small.begin(self.base, self.base_tree, self.files)
         self.hooks = UserHooks()
         self.signer: Signer | None = None
         self.moved_to = ""

@@ -16,11 +16,12 @@ from pathlib import Path
 from driver.filesystem.clock import TICK_LIMIT_S
 from driver.filesystem.tree import Signature, remove_tree, signature_at
 from driver.git.private_git import PrivateGit
-from driver.preparation.index_stats import differing, noted_in
+from driver.preparation.index_stats import differing
 from driver.preparation.kept_copies import KeptCopy
 from driver.preparation.setup_reads import SetupKey
 from driver.preparation.stat_listing import StatListing
 from driver.preparation.warm_places import WarmPlaces
+from driver.tree_files.index_file import noted_in
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass, field

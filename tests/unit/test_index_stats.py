@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from driver.filesystem.tree import snapshot
-from driver.preparation.index_stats import differing, noted_in
+from driver.preparation.index_stats import differing
+from driver.tree_files.index_file import noted_in
 from tests.support.repos import make_repo, user_environ
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="stat data of POSIX")

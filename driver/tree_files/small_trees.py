@@ -1,0 +1,199 @@
+"""Writes the files of small trees without a process of git, which costs more than the files.
+
+Only for trees whose files git would write as they are, and whose names are harmless on every
+system; git writes all others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from driver.filesystem.tree import remove_tree
+from driver.tree_files.index_file import Noted, entries_in, noted_of, write_index
+
+MOST_BYTES = 8_000_000
+_MOST_FILES = 400
+_MOST_TREES = 64
+_FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
+_MODES = frozenset({_FILE, _PROGRAM, _LINK})
+# No part is a dot, a git dir under any name, or a file of rules for git.
+_PLAIN = re.compile(
+    r"(?!/|.*//|.*/$)(?!(.*/)?(\.{1,2}|\.git|\.gitattributes|\.gitmodules|git~\d+)[ .]*(/|$))"
+    r"[^\\:\0-\x1f\x7f-\U0010ffff]+",
+    re.IGNORECASE | re.ASCII,
+)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+
+Entry = tuple[str, str]  # mode and id
+Read = Callable[[Collection[str]], Mapping[str, bytes]]
+
+
+class SmallTrees:
+    """The files of the last trees, by the id of the tree. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self.texts: Mapping[str, bytes] | None = None  # of the first tree
+        self.first: Mapping[str, Entry] = {}
+        self.lock = threading.Lock()
+        self.trees: dict[str, str] = {}  # of commits
+        self._known: dict[str, Mapping[str, Entry]] = {}
+
+    def begin(self, commit: str, tree: str, files: Mapping[str, Entry]) -> None:
+        """Note the files of a first tree. Without it, no tree is known."""
+        if _is_plain(files):
+            self.first, self.trees = files, {commit: tree}
+            self._known = {tree: files}
+
+    def derive(
+        self, base: str, tree: str, changes: Iterable[tuple[str, str | None, str | None]]
+    ) -> None:
+        """Note the files of a tree, if the tree is known from which it differs by path, mode and
+        id of the `changes`."""
+        before = self._known.get(base)
+        if before is None or tree in self._known:
+            return
+        changed = {path: (mode or "", name or "") for path, mode, name in changes}
+        files = {p: entry for p, entry in {**before, **changed}.items() if entry[0]}
+        if _is_plain(files):
+            with self.lock:
+                if len(self._known) > _MOST_TREES:
+                    del self._known[[*self._known][1]]
+                self._known[tree] = files
+
+    def files_of(self, tree: str) -> Mapping[str, Entry] | None:
+        """The files of a tree; None if git has to write them."""
+        return self._known.get(tree)
+
+    def give_up(self) -> None:
+        """Leave all trees to git."""
+        self._known = {}
+
+
+def _is_plain(files: Mapping[str, Entry]) -> bool:
+    if len(files) > _MOST_FILES or not all(map(_PLAIN.fullmatch, files)):
+        return False
+    if any(mode not in _MODES for mode, _ in files.values()):
+        return False
+    return files.keys().isdisjoint(_folders(files))
+
+
+def _folders(paths: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
+
+
+def write_small(
+    files: Mapping[str, Entry], read: Read, top: Path, index: Path, algorithm: str
+) -> None:
+    """Reset the files of an index to `files`, as `git read-tree --reset -u` does. `read` returns
+    the contents of blobs. Raises OSError and ValueError if git has to do it."""
+    old = {}
+    if index.exists():
+        width = 32 if algorithm == "sha256" else 20
+        old = {path: (noted, name) for path, noted, name in entries_in(index, width)}
+    real = {folder for folder in _folders(old) if _is_folder(f"{top}/{folder}")}
+    entries: dict[str, tuple[Noted, str]] = {}
+    for path, (mode, name) in files.items():
+        before = old.get(path)
+        folder = path.rpartition("/")[0]
+        is_same = before and before[1] == name and _all_in(folder, real)
+        if before and is_same and _is_as_noted(f"{top}/{path}", before[0], mode):
+            entries[path] = before
+    texts = read({name for path, (_, name) in files.items() if path not in entries})
+    for path in old.keys() - files.keys():
+        if _all_in(path.rpartition("/")[0], real):
+            _remove(top, path)
+    wanted = sorted((path.rpartition("/")[::2], path) for path in files if path not in entries)
+    for (folder, base), path in wanted:
+        mode, name = files[path]
+        with _opened(top, folder) as descriptor:
+            entries[path] = (_written(descriptor, base, mode, texts[name], top / path), name)
+    write_index(index, entries, algorithm)
+
+
+def _all_in(folder: str, real: Collection[str]) -> bool:
+    """True if a folder and all above it are real ones."""
+    while folder:
+        if folder not in real:
+            return False
+        folder = folder.rpartition("/")[0]
+    return True
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_as_noted(path: str, noted: Noted, mode: str) -> bool:
+    try:
+        seen = os.lstat(path)
+    except OSError:
+        return False
+    if mode == _LINK:
+        is_kind = stat.S_ISLNK(seen.st_mode)
+    else:
+        is_program = bool(seen.st_mode & stat.S_IXUSR)
+        is_kind = stat.S_ISREG(seen.st_mode) and is_program == (mode == _PROGRAM)
+    return is_kind and noted_of(seen, mode) == noted
+
+
+def _remove(top: Path, path: str) -> None:
+    """Remove a file, and the folders above it that are empty then."""
+    with contextlib.suppress(OSError):
+        (top / path).unlink()
+        folder = path.rpartition("/")[0]
+        while folder:
+            (top / folder).rmdir()
+            folder = folder.rpartition("/")[0]
+
+
+@contextlib.contextmanager
+def _opened(top: Path, folder: str) -> Iterator[int]:
+    """A descriptor of a folder, which is made if it is none. No link is followed."""
+    here = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in filter(None, folder.split("/")):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=here)
+            try:
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            except NotADirectoryError:  # a file, or a link
+                os.unlink(part, dir_fd=here)
+                os.mkdir(part, dir_fd=here)
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = inner
+        yield here
+    finally:
+        os.close(here)
+
+
+def _written(folder: int, name: str, mode: str, text: bytes, whole: Path) -> Noted:
+    """Write a new file or link in a folder; returns its stat data."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            remove_tree(whole)
+        else:
+            os.unlink(name, dir_fd=folder)
+    if mode == _LINK:
+        os.symlink(text, os.fsencode(name), dir_fd=folder)
+        return noted_of(os.stat(name, dir_fd=folder, follow_symlinks=False), mode)
+    file = os.open(name, _NEW, 0o777 if mode == _PROGRAM else 0o666, dir_fd=folder)
+    with os.fdopen(file, "wb") as stream:
+        stream.write(text)
+        stream.flush()
+        return noted_of(os.fstat(file), mode)
