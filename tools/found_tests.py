@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from state_store.documents.errors import InputError
 from state_store.documents.files import read_text
+from state_store.documents.strict_json import parse_foreign
 
 _NO_TEST = 'echo "Error: no test specified"'  # what npm writes into a new package.json
 _MOST_TESTS = 50
@@ -97,7 +97,7 @@ def _text(path: Path) -> str:
 def _json(path: Path) -> dict[str, Any]:
     """The object in a file; empty if it has none, for example while it is being written."""
     try:
-        held = json.loads(_text(path) or "{}")
+        held = parse_foreign(_text(path) or "{}")
     except ValueError:
         return {}
     return held if isinstance(held, dict) else {}

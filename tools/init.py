@@ -149,13 +149,17 @@ def _place(args: argparse.Namespace) -> tuple[Surroundings, Repository, Path]:
 def _steps(
     args: argparse.Namespace, place: Surroundings, repo: Repository, state_dir: Path
 ) -> Iterator[Step]:
-    import tomllib
-
     from driver.run_state.state_folder import prepare_state_dir
+    from state_store.documents.errors import InputError
+    from state_store.documents.files import read_text
+    from state_store.documents.strict_json import parse_toml
     from tools import starter
 
     pyproject = repo.top / "pyproject.toml"
-    tables = tomllib.loads(pyproject.read_text("utf-8")) if pyproject.is_file() else {}
+    try:
+        tables = parse_toml(read_text(pyproject)) if pyproject.is_file() else {}
+    except ValueError as error:
+        raise InputError(f"{pyproject} is not valid TOML: {error}; correct it") from error
     if "tidegate" in tables.get("tool", {}):
         note = "its [tool.tidegate] has the settings"
         yield starter.Step(pyproject, made=False, note=note)

@@ -22,6 +22,7 @@ from driver.terminal.invocation import current, error_document, schema
 from driver.terminal.redacting_stream import hiding_secrets
 from driver.terminal.safe_text import json_text, log_text
 from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
+from state_store.documents.strict_json import parse_foreign
 
 if TYPE_CHECKING:
     import argparse
@@ -122,7 +123,7 @@ def _in_one_document(work: Callable[[], int]) -> int:
             code = int(ended.code or 0)
     text = printed.getvalue()
     try:
-        document = json.loads(text)
+        document = parse_foreign(text)
     except ValueError:
         document = None
     if not isinstance(document, dict | list):

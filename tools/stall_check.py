@@ -105,15 +105,14 @@ def write_recovery_files(
     results: Iterable[Mapping[str, Any]] | None, recovery_dir: str | Path | None
 ) -> int:
     """Write each advice to `recovery-<id>.json`. Returns the count, 0 without results or folder."""
-    import json
-
     from state_store.documents.files import write_text_atomic
+    from state_store.documents.strict_json import parse_foreign
 
     if not results or not recovery_dir:
         return 0
     count = 0
     for advice in emit_recovery_advisories(results):
-        name = sanitize_agent_id(json.loads(advice)["agent"], str(recovery_dir))
+        name = sanitize_agent_id(parse_foreign(advice)["agent"], str(recovery_dir))
         if name is not None:
             write_text_atomic(Path(recovery_dir) / f"recovery-{name}.json", f"{advice}\n")
             count += 1

@@ -32,10 +32,10 @@ COMPLETED = "completed"
 def load_journal(journal_path: str | Path) -> list[dict[str, Any]]:
     """The records of a journal, in order; [] if it is missing or unreadable. Lines that are no JSON
     object are skipped."""
-    import json
 
     from state_store.documents.errors import InputError
     from state_store.documents.files import read_text
+    from state_store.documents.strict_json import parse_foreign
 
     path = Path(journal_path)
     if path.is_dir():
@@ -47,7 +47,7 @@ def load_journal(journal_path: str | Path) -> list[dict[str, Any]]:
     records = []
     for line in lines:
         try:
-            found = json.loads(line)
+            found = parse_foreign(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):

@@ -12,6 +12,7 @@ from driver.domain.ownership import covers
 from driver.domain.results import MODE_NESTED, Change
 from driver.run_state.context import ItemRun
 from driver.workspace.repository_context import Observed
+from state_store.documents.files import regular_bytes
 
 
 def observed(item: ItemRun) -> Observed:
@@ -52,7 +53,7 @@ def _has_it(owner: ItemRun, item: ItemRun, change: Change) -> bool:
     if workspace is None or change.deleted or change.mode == MODE_NESTED:
         return False
     try:
-        content = (workspace.top / change.path).read_bytes()
+        content = regular_bytes(workspace.top / change.path)
     except OSError:
         return False
     return content == item.workspace.contents(change)

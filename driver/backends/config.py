@@ -5,7 +5,6 @@ Our own programs build their backends from the settings, with `registry`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,13 @@ from driver.backend_api.driver import AgentDriver
 from driver.backends.backend_settings import BackendConfigError, Environ, given
 from driver.backends.registry import ADAPTERS, driver_from, unknown
 from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.files import regular_bytes
+from state_store.documents.strict_json import parse_foreign
 from tools.settings import load as tidegate_settings
 from tools.settings.schema import BackendSettings
 
 DEFAULT_BACKEND = "claude"
+_MAX_BYTES = 2**20
 DEFAULT_PATH = Path("aesop.config.json")
 
 
@@ -32,7 +34,7 @@ def load_backend_config(path: str | Path | None = None) -> dict[str, Any]:
     """
     path = DEFAULT_PATH if path is None else Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = parse_foreign(regular_bytes(path, _MAX_BYTES).decode("utf-8-sig"))
     except FileNotFoundError:
         return {"backend": DEFAULT_BACKEND}
     except (OSError, ValueError, RecursionError) as error:

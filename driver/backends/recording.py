@@ -13,6 +13,8 @@ from typing import Any
 
 from driver.backends.recorded import Key, Recorded
 from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.files import regular_bytes
+from state_store.documents.strict_json import parse_foreign
 from state_store.redaction.installed import redacted_value
 
 FORMAT = "tidegate-recording"
@@ -32,7 +34,7 @@ class RecordingWriter:
         self._lock = threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            existing = path.read_bytes() if path.exists() else b""
+            existing = regular_bytes(path) if path.exists() else b""
         except OSError as error:
             raise CannotRunError(f"cannot use {path} as a recording: {error}") from error
         if existing:
@@ -64,7 +66,7 @@ def load_recording(path: Path) -> dict[Key, Recorded]:
     Raises InputError with every problem as `file:line: ...`.
     """
     try:
-        lines = _lines(path, path.read_bytes())
+        lines = _lines(path, regular_bytes(path))
     except OSError as error:
         raise InputError(f"cannot read the recording {path}: {error}") from error
     _check_header(path, lines)
@@ -103,6 +105,6 @@ def _check_header(path: Path, lines: list[bytes]) -> None:
 
 def _decode(line: bytes) -> object:
     try:
-        return json.loads(line.decode("utf-8"))
+        return parse_foreign(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"it is not JSON ({error})") from error

@@ -13,6 +13,7 @@ from pathlib import Path
 from driver.checkout_guard.fingerprint import AROUND, FILE
 from driver.checkout_guard.guard import CheckoutChange
 from driver.domain.results import MODE_NESTED, Change
+from state_store.documents.files import regular_bytes
 
 _MAX_BYTES = 1 << 24
 
@@ -50,6 +51,6 @@ def _content(path: Path) -> bytes | None:
         if stat.S_ISLNK(seen.st_mode):
             return os.fsencode(path.readlink())
         small = stat.S_ISREG(seen.st_mode) and seen.st_size <= _MAX_BYTES
-        return path.read_bytes() if small else b""
+        return regular_bytes(path) if small else b""
     except OSError:
         return None

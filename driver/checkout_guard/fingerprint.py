@@ -29,6 +29,7 @@ from driver.git.command import (
     with_config,
 )
 from driver.git.repository import Repository, lay_git_dir
+from state_store.documents.files import regular_bytes
 from state_store.values.lazy_dataclass import dataclass
 
 Seen = TypeVar("Seen")
@@ -259,7 +260,7 @@ def _first_line(path: Path) -> str:
 
 def _packed(path: Path) -> dict[str, str]:
     try:
-        lines = text(path.read_bytes()).splitlines()
+        lines = text(regular_bytes(path)).splitlines()
     except OSError:
         return {}
     found = (line.partition(" ") for line in lines if not line.startswith(("#", "^")))
@@ -273,7 +274,7 @@ def _content(path: Path) -> bytes:
         if stat.S_ISLNK(seen.st_mode):
             body = os.fsencode(path.readlink())
         elif stat.S_ISREG(seen.st_mode) and seen.st_size <= _HASHED_WHOLE:
-            body = hashlib.sha256(path.read_bytes()).digest()
+            body = hashlib.sha256(regular_bytes(path)).digest()
         else:  # a folder, a pipe that would hang, or a file too large to read before every wave
             times = (seen.st_mtime_ns, seen.st_ctime_ns)  # the second cannot be reset
             body = repr((seen.st_size, *times) if stat.S_ISREG(seen.st_mode) else ()).encode()

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from driver.filesystem.tree import remove_tree, signature_at
+from state_store.documents.files import regular_bytes
 from state_store.values.lazy_dataclass import dataclass
 
 # Names in the home. A name may be a folder.
@@ -203,7 +204,7 @@ def _content(path: str) -> _Content:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes() if path.stat().st_size <= _MAX_BYTES else b""
+        return regular_bytes(path) if path.stat().st_size <= _MAX_BYTES else b""
     except OSError:
         return b""
 

@@ -48,6 +48,7 @@ __all__ = [
 
 ON_WINDOWS = os.name == "nt"
 DRAIN_S = 1.0
+_KILL_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,9 @@ class _Unsupervised(ProcessTree):
 
 def _end_tree(pid: int) -> None:
     if ON_WINDOWS:
-        subprocess.run(["taskkill", "/T", "/F", "/PID", str(pid)], capture_output=True, check=False)
+        argv = ["taskkill", "/T", "/F", "/PID", str(pid)]
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run(argv, capture_output=True, check=False, timeout=_KILL_LIMIT_S)
     else:
         _kill_group(pid)
 

@@ -4,10 +4,12 @@ programs, so each checkout gets its own."""
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+
+from state_store.documents.files import regular_bytes
+from state_store.documents.strict_json import parse_toml
 
 # Variables that name a build folder, and the usual one in a checkout.
 _USUAL = {
@@ -65,7 +67,7 @@ def _build_table(cargo: Path) -> Mapping[str, object]:
         return {}
     for name in ("config", "config.toml"):
         with suppress(OSError, ValueError):
-            found = tomllib.loads((cargo / name).read_text("utf-8")).get("build")
+            found = parse_toml(regular_bytes(cargo / name).decode("utf-8")).get("build")
             return found if isinstance(found, dict) else {}
     return {}
 

@@ -30,7 +30,7 @@ from driver.git.command import (
 )
 from driver.terminal.safe_text import counted
 from state_store.documents.errors import CannotRunError, InputError
-from state_store.documents.files import is_folder
+from state_store.documents.files import is_folder, regular_bytes
 from state_store.values.lazy_dataclass import dataclass, replace
 
 _NO_WORK_TREE = (b"must be run in a work tree", b"bare repository")
@@ -85,7 +85,7 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
 def _branch_of(repo: Repository, environ: Mapping[str, str]) -> str | None:
     """The branch that is checked out; None on a detached HEAD."""
     path = repo.git_dir / "HEAD"
-    ref = "" if path.is_symlink() else text(path.read_bytes()).strip()
+    ref = "" if path.is_symlink() else text(regular_bytes(path)).strip()
     if ref == f"ref: {_ELSEWHERE}" or not ref:
         found = git_in(repo, environ, "symbolic-ref", "-q", "HEAD", accept=(0, 1))
         ref = f"ref: {text(found.stdout)}".strip()

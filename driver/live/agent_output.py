@@ -5,7 +5,6 @@ The output goes into files of the run folder anyway, so looking at them costs th
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from driver.filesystem.safe_file_access import read_plain_end
 from driver.live.outputs import outputs
 from driver.terminal.safe_text import safe_line
 from state_store.documents.journal import safe_slug
+from state_store.documents.strict_json import parse_foreign
 from state_store.views.item_progress import TEST, ItemProgress
 
 _TAIL_BYTES = 8192
@@ -95,7 +95,7 @@ def readable(line: str) -> str | None:
     text = line.strip()
     if text.startswith("{"):
         with suppress(ValueError, RecursionError):
-            text = _words_of(json.loads(text), _DEEPEST) or ""
+            text = _words_of(parse_foreign(text), _DEEPEST) or ""
     text = _CONTROLS.sub("", text[: 4 * _MOST_SHOWN]).translate(_JOINERS)
     text = safe_line(" ".join(text.split()))[:_MOST_SHOWN]
     return text or None

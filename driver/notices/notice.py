@@ -12,6 +12,7 @@ from typing import Any
 
 from driver.terminal.amounts import duration, known_cost, tokens
 from driver.terminal.safe_text import counted, safe_line
+from state_store.documents.strict_json import parse
 from state_store.views.wave_progress import WaveProgress
 
 ENDED, HALTED, PARKED, STOPPED = "ended", "halted", "parked", "stopped"
@@ -69,7 +70,7 @@ def _use(facts: Mapping[str, Any]) -> str:
 
 def payload(template: str, facts: Mapping[str, Any]) -> bytes:
     """The JSON of the template, with `{name}` in its texts replaced by the fact of this name."""
-    return json.dumps(_filled(json.loads(template), facts)).encode("ascii")
+    return json.dumps(_filled(parse(template), facts)).encode("ascii")
 
 
 def plain(text: str) -> str:

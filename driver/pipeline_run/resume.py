@@ -27,7 +27,7 @@ from driver.workspace.base_branch import already_made, conflicts
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.saved_patch import origin_of, step_patch
 from state_store.documents.errors import CannotRunError, TidegateError
-from state_store.documents.files import write_bytes_atomic
+from state_store.documents.files import regular_bytes, write_bytes_atomic
 from state_store.values.lazy_dataclass import dataclass, replace
 
 
@@ -136,7 +136,7 @@ def carry_over(item: ItemRun, state: ResumeState) -> None:
     for name in sorted(answers | {step_patch(tree) for tree in trees}):
         source = state.folder / name
         if source.is_file() and not (here / name).exists():
-            write_bytes_atomic(here / name, source.read_bytes())
+            write_bytes_atomic(here / name, regular_bytes(source))
 
 
 def _is_kept(item: ItemRun, state: ResumeState, done: PhaseReceipt) -> bool:
@@ -181,7 +181,7 @@ def _rebuilt(context: CloneContext, state: ResumeState, folder: Path, tree: str)
     unless they conflict with what came meanwhile."""
     git = context.git
     try:
-        patch = (folder / step_patch(tree)).read_bytes()
+        patch = regular_bytes(folder / step_patch(tree))
         origin = origin_of(patch)
         if origin.top not in (None, context.repository.top):
             return None
@@ -190,7 +190,7 @@ def _rebuilt(context: CloneContext, state: ResumeState, folder: Path, tree: str)
             return None
         for read in {one.tree for one in state.reviews}:
             with suppress(OSError, GitError):  # only so that its difference can be shown
-                git.apply(base_tree, (folder / step_patch(read)).read_bytes())
+                git.apply(base_tree, regular_bytes(folder / step_patch(read)))
     except (OSError, GitError):
         return None
     if base_tree == context.base_tree:

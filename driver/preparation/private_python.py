@@ -7,7 +7,6 @@ private environment and comes first. The user's environment is only read.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ from driver.execution.processes import capture
 from driver.filesystem.temporary import scratch_folder
 from driver.test_command.invocations import Command, programs
 from driver.test_command.shell_parser import Simple
+from state_store.documents.strict_json import parse_foreign
 from state_store.values.lazy_dataclass import dataclass
 
 _PROBE = """\
@@ -193,7 +193,7 @@ class PrivatePython:
                 env=self._environ,
                 timeout_s=_PROBE_S,
             )
-            return json.loads(done.stdout) if done.ok else None
+            return parse_foreign(done.stdout) if done.ok else None
         except (OSError, ValueError):
             return None
 

@@ -34,6 +34,7 @@ from driver.walls.wall import Role
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.test_checkouts import TreeCheckout
 from state_store.documents.errors import CannotRunError
+from state_store.documents.files import regular_bytes
 from state_store.values.lazy_dataclass import dataclass, replace
 
 _MAX_QUOTED, _MAX_SHOWN, _MAX_NAMED = 600, 4000, 20
@@ -212,7 +213,7 @@ class AskedHooks:
         if (judged := self._judge(slug, COMMIT_MSG, done)) is not None:
             told = f"{judged.reason}; {_OUR_TEXT}" if judged.verdict is Verdict.REFUSED else ""
             return Judgement(Verdict.UNDECIDED, told or judged.reason)
-        made = text(file.read_bytes()) if file.is_file() else ""
+        made = text(regular_bytes(file)) if file.is_file() else ""
         if _can_be_found(made, message):
             return made
         why = f"the {COMMIT_MSG} hook takes away trailers by which later runs find the commit"

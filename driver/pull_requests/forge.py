@@ -5,7 +5,6 @@ Asks the forge and starts programs through the process seam, with the user's own
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from driver.pull_requests.body import PullRequest
 from driver.pull_requests.outbox import Proposal
 from driver.terminal.safe_text import safe_line
 from state_store.documents.errors import TidegateError
+from state_store.documents.strict_json import parse_foreign
 from state_store.values.lazy_dataclass import dataclass
 from tools.settings.schema import ShipSettings
 
@@ -166,7 +166,7 @@ def found_in(listing: str, owner: str) -> PullRequest | None:
     """
     found: list[PullRequest] = []
     try:
-        for one in json.loads(listing):
+        for one in parse_foreign(listing):
             fork = one.get("headRepositoryOwner") or {}
             if owner and str(fork.get("login", owner)).lower() != owner.lower():
                 continue

@@ -30,7 +30,7 @@ from state_store.database.store import Change, EventStore, Transaction
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
-from state_store.documents.files import StagedFile, write_bytes_atomic
+from state_store.documents.files import StagedFile, regular_bytes, write_bytes_atomic
 from state_store.values.lazy_dataclass import dataclass, field
 
 Result = TypeVar("Result")
@@ -232,7 +232,7 @@ class Recorder:
         this run still holds the item; its path if so. Asked between writes."""
         written = self._of(key).written
         try:
-            same = written is None or written.path.read_bytes() == written.body
+            same = written is None or regular_bytes(written.path) == written.body
         except OSError:
             same = False
         if same or written is None or not self.still_ours(key):

@@ -31,6 +31,7 @@ from driver.verification.lazy_texts import LazyTexts
 from driver.verification.test_run import ProvenWork, own_test, printed, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
+from state_store.documents.files import regular_bytes
 
 _CLEAR = (CanaryVerdict.RED, CanaryVerdict.ELSEWHERE)
 _TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)
@@ -91,7 +92,7 @@ def _text_of(path: Path) -> str | None:
     """The text of a file of the checkout; None if it is a link, or large."""
     if not path.is_file() or path.is_symlink() or path.stat().st_size >= _MAX_TEXT_BYTES:
         return None
-    return path.read_text("utf-8", "replace")
+    return regular_bytes(path, _MAX_TEXT_BYTES).decode("utf-8", "replace")
 
 
 def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Evidence:
@@ -267,7 +268,7 @@ def _write(top: Path, canary: Canary) -> None:
     before = (path if amended else path.parent).lstat()
     ends = "\n"
     if amended:
-        ends = "\r\n" if b"\r\n" in path.read_bytes() else ends
+        ends = "\r\n" if b"\r\n" in regular_bytes(path) else ends
         path.unlink()  # never write through a link
     with path.open("x", encoding="utf-8", newline=ends) as stream:
         stream.write(canary.text)

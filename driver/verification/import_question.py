@@ -20,11 +20,14 @@ from driver.python_imports.rules import Imports, of_elsewhere, of_missing
 from driver.runners.table import find_call, make_call
 from driver.test_command.build_scripts import MAKEFILES, in_folder
 from driver.verification.lazy_texts import LazyTexts
+from state_store.documents.files import regular_bytes
+from state_store.documents.strict_json import parse_foreign
 from state_store.values.lazy_dataclass import dataclass, replace
 
 _PLUGIN = "probe_of_imports"  # a module of the repository could have a plainer name
 _TIMEOUT_S = 20.0  # an agent waits for the answer
 _SETS_PATHS = ("PATH", "activate", "export")
+_MAX_ANSWER = 2**24
 _CODE = "exec(compile(open({path!r}, encoding='utf-8').read(), {path!r}, 'exec')); main()"
 _NO_MODULE = "No module named "
 _SETTINGS = (".toml", ".ini", ".cfg", "conftest.py")  # of Python runners
@@ -130,7 +133,7 @@ def ask(
     answer = given.with_name(f"{given.name}.out")
     if not answer.is_file():
         return Answer(problem=_why_not(question, done))
-    found = json.loads(answer.read_text("utf-8"))
+    found = parse_foreign(regular_bytes(answer, _MAX_ANSWER).decode("utf-8"))
     return Answer(
         Imports(
             str(found["python"]),

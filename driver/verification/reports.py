@@ -24,6 +24,7 @@ from driver.runners.runner import Report, Runner
 from driver.runners.table import RUNNERS, call_of, find_call, runner_of, runners_named
 from driver.test_command.build_scripts import MAKEFILES, PACKAGE
 from driver.test_command.invocations import Command
+from state_store.documents.files import regular_bytes
 
 MAX_BYTES = 2**25
 _BLOCK = 2**16
@@ -127,7 +128,7 @@ class Reports:
         path = self._folder / name
         with suppress(OSError, ValueError):
             if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES:
-                return path.read_text("utf-8", "replace")
+                return regular_bytes(path, _MAX_SCRIPT_BYTES).decode("utf-8", "replace")
         return ""
 
     def _ask(self, name: str, report: Report) -> None:
@@ -153,7 +154,7 @@ class Reports:
         if not any((self._folder / name).exists() for name in runner.built_by):
             return []
         return [
-            path.read_text("utf-8", "replace")
+            regular_bytes(path, MAX_BYTES).decode("utf-8", "replace")
             for path in _written(self._folder, runner.report_files)
             if path.stat().st_mtime_ns >= self._begun
         ]

@@ -31,6 +31,7 @@ from driver.verification.reports import Reports, counting
 from driver.walls.wall import Role
 from driver.workspace.repository_context import TestCheckout
 from driver.workspace.setup import WorkSetupError
+from state_store.documents.files import regular_bytes
 from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.load import Settings
 
@@ -290,7 +291,10 @@ def printed(output_file: str | None) -> tuple[str, str] | None:
     try:
         if out.stat().st_size + err.stat().st_size > MAX_READ_BYTES:
             return None
-        return out.read_text("utf-8", "replace"), err.read_text("utf-8", "replace")
+        return (
+            regular_bytes(out, MAX_READ_BYTES).decode("utf-8", "replace"),
+            regular_bytes(err, MAX_READ_BYTES).decode("utf-8", "replace"),
+        )
     except OSError:
         return None
 

@@ -8,6 +8,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from state_store.documents.files import regular_bytes
+
 _MAX_BYTES = 1_000_000
 _MAX_REFS = 10_000
 _KINDS = (("refs/heads/", "branch"), ("refs/tags/", "tag"), ("refs/stash", "a stash"))
@@ -138,6 +140,6 @@ def _read(path: Path) -> str | None:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
             return None
-        return path.read_bytes().decode("utf-8", "surrogateescape").strip()
+        return regular_bytes(path, _MAX_BYTES).decode("utf-8", "surrogateescape").strip()
     except OSError:
         return None

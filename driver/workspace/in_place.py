@@ -11,6 +11,7 @@ from pathlib import Path
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, Change
 from driver.workspace.repository_context import Observed, RepositoryContext, Workspace
+from state_store.documents.files import regular_bytes
 
 
 class InPlaceContext(RepositoryContext):
@@ -45,12 +46,12 @@ class InPlaceWorkspace(Workspace):
         return Observed(tuple(changes))
 
     def contents(self, change: Change) -> bytes:
-        return b"" if change.deleted else (self.top / change.path).read_bytes()
+        return b"" if change.deleted else regular_bytes(self.top / change.path)
 
 
 def _digests(folder: Path, owned: Sequence[OwnedPath]) -> dict[str, str]:
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(folder).as_posix(): hashlib.sha256(regular_bytes(path)).hexdigest()
         for entry in owned
         for path in _regular_files(folder / entry.path)
     }

@@ -17,6 +17,7 @@ from pathlib import Path
 from driver.domain.results import MODE_NESTED, Change
 from driver.git.private_git import GitError, PrivateGit
 from driver.workspace.agent_clone import head_commit, is_own, published_refs
+from state_store.documents.files import regular_bytes
 
 _COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _MAX_INDEX_BYTES = 1 << 28
@@ -62,7 +63,7 @@ def _git_dir(clone: Path, path: str) -> Path | None:
     if link.is_dir():
         return link
     try:
-        target = link.read_text(encoding="utf-8", errors="surrogateescape")[:4000]
+        target = regular_bytes(link)[:4000].decode("utf-8", "surrogateescape")
     except OSError:
         return None
     inside = os.path.normpath(f"{path}/{target.removeprefix('gitdir: ').strip()}")

@@ -33,6 +33,7 @@ from state_store.documents.journal import (
     read_entries,
     written,
 )
+from state_store.documents.strict_json import parse_foreign
 from state_store.values.lazy_dataclass import dataclass
 
 FILE_NAME = "journal_facts.json"
@@ -156,7 +157,7 @@ def _kept(state_dir: Path) -> _Files:
         seal, _, body = read_bytes(state_dir / FILE_NAME).partition(b"\n")
         if hashlib.sha256(body).hexdigest().encode() != seal:
             return {}
-        document = json.loads(body)
+        document = parse_foreign(body)
         if document["layout"] != _LAYOUT:
             return {}
         found = {name: (tuple(seen), facts) for name, (seen, facts) in document["files"].items()}

@@ -1,4 +1,9 @@
-"""Parses strict JSON: no duplicate keys, no NaN, no infinity. Pure."""
+"""The only parsers of JSON, and of TOML. Pure.
+
+JSON that people or Tidegate write is strict: no duplicate keys, no NaN, no infinity. That of other
+programs may have them. Whatever is wrong is a ValueError, also a text that is nested too deeply and
+a number with too many digits. Who reads the text limits its size, and refuses bad UTF-8.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,24 @@ def parse(text: str, decoder: json.JSONDecoder | None = None) -> Any:
     """Parse `text`. Raises ValueError with the location of the fault."""
     try:
         return (decoder or DECODER).decode(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def parse_foreign(text: str | bytes) -> Any:
+    """The value of JSON that another program wrote. Raises ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML document, without NaN and infinity. Raises ValueError."""
+    import tomllib  # noqa: PLC0415 - few programs read a config
+
+    try:
+        return tomllib.loads(text, parse_float=_finite)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 

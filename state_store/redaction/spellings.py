@@ -70,9 +70,9 @@ def plain_needles(value: str) -> Iterator[bytes]:
     for core in _base64_cores(wide):
         yield from _base64_spellings(core)
     yield base64.b32encode(secret).rstrip(b"=")[: len(secret) * 8 // 5]
-    yield plain_view(base64.b85encode(secret)[: len(secret) // 4 * 5])
-    yield plain_view(value[::-1].encode("utf-8", "surrogatepass"))
-    yield plain_view(secret.translate(_ROT13))
+    turned = value[::-1].encode("utf-8", "surrogatepass"), secret.translate(_ROT13)
+    for text in (base64.b85encode(secret)[: len(secret) // 4 * 5], *turned):
+        yield plain_view(blanked(text))
 
 
 def hex_needles(value: str) -> Iterator[bytes]:

@@ -5,7 +5,6 @@ Reads JSON Lines whose messages have model and usage. Any other file counts as e
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.documents.files import BadFileError, read_text
+from state_store.documents.strict_json import parse_foreign
 from state_store.values.lazy_dataclass import dataclass, field
 from tools.ledger.rows import STAMP, time_of
 from tools.settings.load import process_environment
@@ -85,7 +85,7 @@ def below(folder: Path) -> Transcripts:
 def _records(text: str, found: Transcripts) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
-            record = json.loads(line)
+            record = parse_foreign(line)
         except (ValueError, RecursionError):
             continue
         if not isinstance(record, dict):

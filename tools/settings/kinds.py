@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
 
+from state_store.documents.strict_json import parse
 from state_store.values.lazy_dataclass import dataclass, field
 
 ROLES = ("worker", "setup", "verify")
@@ -67,7 +67,7 @@ def _text_like(pattern: str) -> Callable[[Any], str]:
 
 
 def _json_object(raw: Any) -> str:
-    _require(isinstance(raw, str) and isinstance(json.loads(raw), dict))
+    _require(isinstance(raw, str) and isinstance(parse(raw), dict))
     return str(raw)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.documents.errors import InputError
+from state_store.documents.strict_json import parse_toml
 from state_store.values.lazy_dataclass import dataclass, field
 from tools.settings.schema import KINDS, SECTIONS, STATE_DIR
 
@@ -176,14 +177,10 @@ def _text_of(path: Path, found: Found) -> str | None:
 
 
 def _parse_toml(path: Path, text: str, found: Found) -> dict[str, Any]:
-    import tomllib
-
     try:
-        return tomllib.loads(text)
-    except ValueError as error:  # TOMLDecodeError, or a number with too many digits
+        return parse_toml(text)
+    except ValueError as error:
         found.unread.append(f"{path} is not valid TOML: {error}")
-    except RecursionError:
-        found.unread.append(f"{path} is not valid TOML: it is nested too deeply")
     return {}
 
 

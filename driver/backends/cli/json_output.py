@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from state_store.documents import strict_json
+from state_store.documents.strict_json import parse_foreign
 
 MAX_VERDICT_BYTES = 2**20
 
@@ -16,7 +16,7 @@ MAX_VERDICT_BYTES = 2**20
 def object_in(text: str) -> dict[str, Any] | None:
     """`text` parsed as a JSON object; None if it is not."""
     try:
-        value = json.loads(text)
+        value = parse_foreign(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -18,6 +18,7 @@ from driver.backends.http.endpoint import below, endpoint
 from driver.backends.http.exchange import AuthStripRedirectHandler, Exchange, Watch
 from driver.backends.http.reply import HttpAnswer, TransportError, read_reply
 from driver.terminal.check_result import CheckResult, failed, failed_as, passed, warned
+from state_store.documents.strict_json import parse_foreign
 from state_store.values.lazy_dataclass import dataclass, replace
 from tools.settings.load import process_environment
 
@@ -190,7 +191,7 @@ def _of_models(models: Collection[str], listed: Collection[str]) -> Iterator[Che
 
 def _listed(body: bytes) -> set[str] | None:
     try:
-        document = json.loads(body)
+        document = parse_foreign(body)
     except (ValueError, RecursionError):
         return None
     entries = document.get("data") if isinstance(document, dict) else document
