@@ -170,9 +170,9 @@ def filter_ledger_by_window(rows: Iterable[Row], window_minutes: float) -> list[
 
 def get_alert_flag_path(state_dir: str | Path, threshold: int, wave: str | int) -> Path:
     """The file that marks this alert as sent."""
-    from state_store.documents.journal import safe_slug
+    from state_store.documents.journal import stored_slug
 
-    return Path(state_dir) / f".cost-alert-{threshold}-w{safe_slug(str(wave))}"
+    return Path(state_dir) / f".cost-alert-{threshold}-w{stored_slug(str(wave))}"
 
 
 def check_alert_already_fired(state_dir: str | Path, threshold: int, wave: str | int) -> bool:

@@ -141,10 +141,10 @@ def read_report(report_file: str | Path) -> dict[str, Any]:
 
 def require_wave(wave: str, state_dir: str | Path | None = None) -> str:
     """`wave` if it is a number, or the id of a wave of the state folder. Raises InputError."""
-    from state_store.documents.journal import safe_slug
+    from state_store.documents.journal import stored_slug
 
     text = wave.strip()
-    if text.isdecimal() or (text and (_folder(state_dir) / "runs" / safe_slug(text)).is_dir()):
+    if text.isdecimal() or (text and (_folder(state_dir) / "runs" / stored_slug(text)).is_dir()):
         return text
     raise InputError(f"a wave must be a number or the id of a wave in this folder, not {wave!r}")
 

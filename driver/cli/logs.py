@@ -127,10 +127,10 @@ class Log:
         from driver.terminal.color import CYAN, paint
         from driver.terminal.invocation import current
         from driver.terminal.safe_text import log_line
-        from state_store.documents.journal import safe_slug
+        from state_store.documents.journal import stored_slug
 
-        runs = self._store.path.parent / "runs" / safe_slug(self.wave_id)
-        folder = runs / safe_slug(str(self.slug))
+        runs = self._store.path.parent / "runs" / stored_slug(self.wave_id)
+        folder = runs / stored_slug(str(self.slug))
         for path in output_files(folder):
             tail = self._tails.setdefault(path, FileTail(path, self._lines))
             for line in tail.more(last=last):

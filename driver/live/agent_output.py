@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from driver.filesystem.safe_file_access import read_plain_end
 from driver.live.outputs import outputs
 from driver.terminal.safe_text import safe_line
-from state_store.documents.journal import safe_slug
+from state_store.documents.journal import stored_slug
 from state_store.documents.strict_json import parse_foreign
 from state_store.views.item_progress import TEST, ItemProgress
 
@@ -73,9 +73,9 @@ class OutputWatch:
 
 def output_files(run_dir: Path, item: ItemProgress) -> Iterator[Path]:
     """The files that the item's present phase may write, agents' or tests'."""
-    span, folder = item.span, run_dir / safe_slug(item.slug)
+    span, folder = item.span, run_dir / stored_slug(item.slug)
     if span is not None and span.phase != TEST:
-        agent = "agent" if span.phase in _BUILDING else safe_slug(span.phase)
+        agent = "agent" if span.phase in _BUILDING else stored_slug(span.phase)
         for end in ("out", "err"):
             yield folder / f"{agent}-{max(1, item.attempt)}" / f"agent.{end}"
         return

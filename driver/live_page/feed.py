@@ -20,7 +20,7 @@ from driver.run_state.run_registry import waves_alive
 from driver.terminal.safe_text import safe_line
 from state_store.database.errors import StoreBusyError
 from state_store.database.store import EventStore
-from state_store.documents.journal import safe_slug
+from state_store.documents.journal import stored_slug
 from state_store.views.item_progress import ItemProgress
 from state_store.views.store_summary import StoreSummary
 from state_store.views.wave_progress import WaveProgress, catch_up, read_progress
@@ -98,7 +98,7 @@ class Feed:
     def run_dir(self) -> Path:
         """The folder with the outputs of the wave."""
         wave_id = self.progress.wave_id if self.progress else ""
-        return self.state_dir / "runs" / safe_slug(wave_id)
+        return self.state_dir / "runs" / stored_slug(wave_id)
 
     def _go_over(self) -> None:
         """The database was replaced, as by a rebuild: read the new one from its beginning."""

@@ -12,7 +12,7 @@ from driver.live_page.feed import Feed
 from driver.reports.diffs import diffs
 from driver.terminal.safe_text import safe_text
 from driver.workspace.saved_patch import WORK
-from state_store.documents.journal import safe_slug
+from state_store.documents.journal import stored_slug
 from state_store.views.item_progress import ItemProgress
 
 _MOST_BYTES = 65_536
@@ -23,7 +23,7 @@ _SIDE_RUNS = ("canary", "baseline")
 def output(feed: Feed, item: ItemProgress, wanted: str) -> dict[str, Any]:
     """The end of one output of the item, and the names of all. `wanted` is one of these names;
     without it the newest output is shown."""
-    folder = feed.run_dir / safe_slug(item.slug)
+    folder = feed.run_dir / stored_slug(item.slug)
     found = _files(folder)
     name = wanted if wanted in found else next(iter(found), "")
     text, before = read_plain_end(folder, name, _MOST_BYTES) if name else (b"", 0)
@@ -33,7 +33,7 @@ def output(feed: Feed, item: ItemProgress, wanted: str) -> dict[str, Any]:
 
 def change(feed: Feed, item: ItemProgress, environ: Mapping[str, str]) -> dict[str, Any]:
     """The diff of the item's work: of its commit, else of its saved patch."""
-    patch = feed.run_dir / safe_slug(item.slug) / WORK
+    patch = feed.run_dir / stored_slug(item.slug) / WORK
     record = {"slug": item.slug, "commit": item.commit, "savedWork": "", "error": item.reason}
     if patch.is_file():
         record["savedWork"] = str(patch)

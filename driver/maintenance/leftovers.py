@@ -72,7 +72,9 @@ def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
     for wave in waves:
         # An item's report has more than its journal entry.
         mine = (entry for entry in entries.values() if entry.get("waveId") == wave.wave_id)
-        known = {_folder_of(record): record for record in (*mine, *wave.built)}
+        known = {
+            journal.stored_slug(str(record.get("slug"))): record for record in (*mine, *wave.built)
+        }
         patches = (_patch(wave, path, known.get(path.parent.name, {})) for path in wave.patches)
         found += (replace(one, shipped_since=_since(one, shipped)) for one in patches)
         announced = (one for one in publications if one.wave == wave.wave_id and one.open_slugs)
@@ -119,7 +121,9 @@ def _shipped(wave: PastWave) -> Iterator[_ShippedItem]:
     reported = (wave.folder / REPORT).stat().st_mtime
     for record in wave.built:
         if record.get("slug") in slugs:
-            yield _ShippedItem(_folder_of(record), wave.folder.name, repos, reported)
+            yield _ShippedItem(
+                journal.stored_slug(str(record.get("slug"))), wave.folder.name, repos, reported
+            )
 
 
 def _since(one: Leftover, shipped: Sequence[_ShippedItem]) -> str:
@@ -129,13 +133,6 @@ def _since(one: Leftover, shipped: Sequence[_ShippedItem]) -> str:
         if other.item == one.item and other.reported > one.written and top in other.repos:
             return other.wave
     return ""
-
-
-def _folder_of(record: Json) -> str:
-    try:
-        return journal.safe_slug(str(record.get("slug")))
-    except ValueError:
-        return ""
 
 
 def _patch(wave: PastWave, path: Path, known: Json) -> Leftover:
@@ -198,7 +195,7 @@ def _reported(wave: PastWave) -> Iterator[_Tip]:
 
 def _unfinished(wave: PastWave, one: Publication) -> _Tip:
     """The branch that a run was about to publish when it was killed."""
-    patch = wave.folder / journal.safe_slug(one.items[0].slug) / WORK
+    patch = wave.folder / journal.stored_slug(one.items[0].slug) / WORK
     top = one.repo or (_origin(patch).top if patch.exists() else None)
     return _Tip(one.branch, one.tip, str(top or ""), "its run was killed while it published")
 

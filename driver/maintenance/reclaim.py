@@ -33,7 +33,7 @@ from driver.workspace.run_folder import GIT, owner_of, save_unfinished, sentence
 from state_store.documents import journal
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_json
-from state_store.documents.journal import safe_slug
+from state_store.documents.journal import stored_slug
 from state_store.values.lazy_dataclass import dataclass, field
 
 DAY_S = 86_400.0
@@ -190,7 +190,7 @@ def _is_young(scope: Scope, folder: Path) -> bool:
 
 def _saved_and_removed(scope: Scope, folder: Path) -> list[str]:
     owner = owner_of(folder)
-    wave = safe_slug(owner.wave_id) if owner else folder.name
+    wave = stored_slug(owner.wave_id) if owner else folder.name
     saved = list(save_unfinished(folder, scope.state_dir / "runs" / wave, scope.environ))
     messages = [sentence(one, folder) for one in saved]
     if unsaved := [sentence(one, folder) for one in saved if one.patch is None]:

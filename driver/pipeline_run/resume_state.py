@@ -18,7 +18,7 @@ from driver.domain.reviews import Review, from_json
 from driver.pipeline import position
 from driver.publishing.reconcile import Reconciliation
 from driver.run_state.context import Wave
-from state_store.documents.journal import safe_slug
+from state_store.documents.journal import stored_slug
 from state_store.documents.journal_facts import JournalFacts, journal_facts
 from state_store.values.lazy_dataclass import dataclass, replace
 
@@ -78,14 +78,14 @@ def resume_state(
     if not (proven if moved else green or from_phase or not settled):
         return ResumeState(attempts, commit=commit)
     phases = phase_receipt.from_json(entry.get("phases"))
-    wave, after = safe_slug(str(entry.get("waveId"))), entry.get("afterApproval")
+    wave, after = stored_slug(str(entry.get("waveId"))), entry.get("afterApproval")
     return ResumeState(
         attempts,
         0 if moved else number,
         commit,
         tree=position.last_tree(phases) or text_or_none(entry.get("tree")),
         phases=phases,
-        folder=state_dir / "runs" / wave / safe_slug(key.slug),
+        folder=state_dir / "runs" / wave / stored_slug(key.slug),
         reviews=() if moved else from_json(entry.get("reviews")),
         approved=None if moved else text_or_none(entry.get("approvedTree")),
         after_approval=tuple(map(str, after)) if isinstance(after, list) and not moved else (),

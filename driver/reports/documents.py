@@ -15,7 +15,7 @@ from driver.reports.item_times import backend_of, counts_before_and_after, times
 from driver.terminal.safe_text import shortened
 from state_store.documents.files import BadFileError, read_json
 from state_store.documents.indented_json import OneLine
-from state_store.documents.journal import safe_slug
+from state_store.documents.journal import stored_slug
 
 Json = Mapping[str, Any]
 DETAILS = "report.json"
@@ -37,7 +37,7 @@ def split(
     files: dict[Path, Json] = {}
     lines = {}
     for record in wave.get("built") or ():
-        path = folder / safe_slug(str(record["slug"])) / DETAILS
+        path = folder / stored_slug(str(record["slug"])) / DETAILS
         files[path] = {"wave_id": wave.get("wave_id"), **record}
         lines[record["slug"]] = _line(record, path, sizes.get(record["slug"]))
     batches = [one for one in wave.get("shipped_repos") or () if one["integration"]["receipts"]]
@@ -95,7 +95,7 @@ def whole_record(record: Json, folder: Path) -> Json:
     if not record.get("details"):
         return record
     try:
-        path = folder / safe_slug(str(record.get("slug"))) / DETAILS
+        path = folder / stored_slug(str(record.get("slug"))) / DETAILS
     except ValueError:
         return record
     return _joined({**record, "details": str(path)})

@@ -41,6 +41,12 @@ def safe_slug(slug: str) -> str:
     return kept if kept == slug else f"{kept}-{_hash(slug)}"
 
 
+def stored_slug(slug: str) -> str:
+    """`safe_slug` of a name in a stored record, which may be damaged: with no letter or digit in it
+    only the hash."""
+    return safe_slug(slug) if _kept(slug, 1) else _hash(slug)
+
+
 def entry_path(state_dir: Path, slug: str, repo: str | Path | None = None) -> Path:
     """The path of an item's entry. Repositories with the same name have different paths."""
     name = safe_slug(slug)

@@ -14,7 +14,7 @@ from driver.reports.diffs import Diff
 from driver.reports.item_times import receipts
 from driver.reports.overview import FAULTS, Item
 from driver.terminal.safe_text import counted, html_text
-from state_store.documents.journal import safe_slug
+from state_store.documents.journal import stored_slug
 
 Json = Mapping[str, Any]
 COLUMNS = ("item", "result", "tests", "change", "repairs", "time", "tokens", "cost")
@@ -40,7 +40,7 @@ def room_for_each(items: int, most: int) -> int:
 def anchor(item: Item) -> str:
     """The name of the item's place on the page: inside of its row, which a link to it unfolds."""
     try:
-        return f"item-{safe_slug(item.slug)}"
+        return f"item-{stored_slug(item.slug)}"
     except ValueError:
         return "item"
 
@@ -233,7 +233,7 @@ def _outputs(item: Item, source: Source) -> Iterator[str]:
     shown = {str(one["outputFile"]): one for one in (*proofs[-1:], *red)}
     room = source.room * 2 // 5 // max(len(shown), 1)
     for path, one in shown.items():
-        out = source.folder / safe_slug(item.slug) / Path(path).name
+        out = source.folder / stored_slug(item.slug) / Path(path).name
         texts = [_end_of(file, room // 2) for file in (out, out.with_suffix(".err"))]
         text = "\n".join(filter(None, texts))
         if text := text[-len(fitted(text, room)) or len(text) :]:
