@@ -151,6 +151,15 @@ def test_an_address_hides_its_password_and_its_random_parts() -> None:
     assert set(found.values()) == {"hunter2hunter2", token}
 
 
+def test_the_login_that_a_job_hands_to_git_is_a_secret() -> None:
+    login = base64.b64encode(f"x-access-token:{noise(20)}".encode()).decode()
+    environ = {
+        "GIT_CONFIG_KEY_0": "http.extraheader",
+        "GIT_CONFIG_VALUE_0": f"Authorization: Basic {login}",
+    }
+    assert hidden_values(environ) == {"GIT_CONFIG_VALUE_0": login}
+
+
 def test_the_values_of_files_are_secrets(tmp_path: Path) -> None:
     token, other = noise(24), noise(24, 2)
     env = tmp_path / ".env"

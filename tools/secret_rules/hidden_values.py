@@ -40,6 +40,8 @@ def hidden_values(
             found[name] = value
         elif is_secret_name(name):
             _add(found, name, value)
+        elif name.startswith("GIT_CONFIG_VALUE_") and "authorization:" in value.lower():
+            _add(found, name, value.split()[-1])  # the login that a job hands to git
         elif may_be_secret(name, value):
             _add_parts(found, name, value)
     for name, text in files.items():

@@ -17,5 +17,5 @@ def is_secret_name(name: str) -> bool:
 
 
 def may_be_secret(name: str, value: str) -> bool:
-    """True for such a name, and for an address with a password."""
-    return is_secret_name(name) or ("://" in value and "@" in value)
+    """True for such a name, for an address with a password and for the header of a login."""
+    return is_secret_name(name) or ("://" in value and "@" in value) or "uthorization" in value
