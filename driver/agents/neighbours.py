@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from driver.domain.ownership import covers
 from driver.domain.results import MODE_NESTED, Change
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.run_state.context import ItemRun
 from driver.workspace.repository_context import Observed
-from state_store.documents.files import regular_bytes
 
 
 def observed(item: ItemRun) -> Observed:

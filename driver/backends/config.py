@@ -12,8 +12,8 @@ from typing import Any
 from driver.backend_api.driver import AgentDriver
 from driver.backends.backend_settings import BackendConfigError, Environ, given
 from driver.backends.registry import ADAPTERS, driver_from, unknown
+from driver.filesystem.safe_file_access import regular_bytes
 from state_store.documents.errors import CannotRunError, InputError
-from state_store.documents.files import regular_bytes
 from state_store.documents.strict_json import parse_foreign
 from tools.settings import load as tidegate_settings
 from tools.settings.schema import BackendSettings

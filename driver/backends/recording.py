@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from driver.backends.recorded import Key, Recorded
+from driver.filesystem.safe_file_access import regular_bytes
 from state_store.documents.errors import CannotRunError, InputError
-from state_store.documents.files import regular_bytes
 from state_store.documents.strict_json import parse_foreign
 from state_store.redaction.installed import redacted_value
 

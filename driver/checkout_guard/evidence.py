@@ -13,7 +13,7 @@ from pathlib import Path
 from driver.checkout_guard.fingerprint import AROUND, FILE
 from driver.checkout_guard.guard import CheckoutChange
 from driver.domain.results import MODE_NESTED, Change
-from state_store.documents.files import regular_bytes
+from driver.filesystem.safe_file_access import regular_bytes
 
 _MAX_BYTES = 1 << 24
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from driver.filesystem.change_detector import ChangeDetector
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.tree import Signature, signature_of
 from driver.git.command import (
     BULK_TIMEOUT_S,
@@ -29,7 +30,6 @@ from driver.git.command import (
     with_config,
 )
 from driver.git.repository import Repository, lay_git_dir
-from state_store.documents.files import regular_bytes
 from state_store.values.lazy_dataclass import dataclass
 
 Seen = TypeVar("Seen")

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.tree import remove_tree, signature_at
-from state_store.documents.files import regular_bytes
 from state_store.values.lazy_dataclass import dataclass
 
 # Names in the home. A name may be a folder.

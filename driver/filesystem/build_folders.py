@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from state_store.documents.files import regular_bytes
+from driver.filesystem.safe_file_access import regular_bytes
 from state_store.documents.strict_json import parse_toml
 
 # Variables that name a build folder, and the usual one in a checkout.

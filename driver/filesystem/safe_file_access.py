@@ -6,6 +6,7 @@ between check and write has no effect. A write changes all files or none.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import uuid
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from state_store.documents.errors import CannotRunError
+from state_store.documents.files import BadFileError, MissingFileError, read_bytes
 from state_store.redaction.installed import current
 from state_store.values.lazy_dataclass import dataclass
 
 MAX_LISTED = 2000
+LARGEST = 2**31  # of a file that may be as large as the machine allows
 _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -68,6 +71,17 @@ class _Folder:
 
     def _at(self, name: str) -> str:
         return name if self.fd is not None else str(self.path / name)
+
+
+def regular_bytes(path: Path, max_bytes: int = LARGEST) -> bytes:
+    """Like `read_bytes`, for callers that handle OSError: for files that an agent, a test or
+    another program may have replaced by a pipe or a device."""
+    try:
+        return read_bytes(path, max_bytes)
+    except MissingFileError as error:
+        raise FileNotFoundError(errno.ENOENT, error.why, str(path)) from error
+    except BadFileError as error:
+        raise OSError(errno.EINVAL, error.why, str(path)) from error
 
 
 def read_plain(root: Path, path: str, limit: int) -> bytes | None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from driver.execution.processes import Captured
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.git.command import (
     BULK_TIMEOUT_S,
     LOCAL_TIMEOUT_S,
@@ -30,7 +31,7 @@ from driver.git.command import (
 )
 from driver.terminal.safe_text import counted
 from state_store.documents.errors import CannotRunError, InputError
-from state_store.documents.files import is_folder, regular_bytes
+from state_store.documents.files import is_folder
 from state_store.values.lazy_dataclass import dataclass, replace
 
 _NO_WORK_TREE = (b"must be run in a work tree", b"bare repository")

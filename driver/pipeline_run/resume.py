@@ -18,6 +18,7 @@ from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
 from driver.domain.results import RESUME, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import ReviewWord, settled_by
 from driver.domain.shipment import Shipment
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.git.private_git import GitError
 from driver.pipeline import position
 from driver.pipeline.definition import REVIEW, SETUP
@@ -27,7 +28,7 @@ from driver.workspace.base_branch import already_made, conflicts
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.saved_patch import origin_of, step_patch
 from state_store.documents.errors import CannotRunError, TidegateError
-from state_store.documents.files import regular_bytes, write_bytes_atomic
+from state_store.documents.files import write_bytes_atomic
 from state_store.values.lazy_dataclass import dataclass, replace
 
 

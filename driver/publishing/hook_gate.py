@@ -18,6 +18,7 @@ from driver.domain.commit_message import trailers_in
 from driver.domain.results import ItemOutcome, Verdict
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Ending, Finished
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.git.branch_view import HEADS
 from driver.git.command import raw, redacted, text
 from driver.git.private_git import CommitSpec
@@ -34,7 +35,6 @@ from driver.walls.wall import Role
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.test_checkouts import TreeCheckout
 from state_store.documents.errors import CannotRunError
-from state_store.documents.files import regular_bytes
 from state_store.values.lazy_dataclass import dataclass, replace
 
 _MAX_QUOTED, _MAX_SHOWN, _MAX_NAMED = 600, 4000, 20

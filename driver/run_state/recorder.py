@@ -18,6 +18,7 @@ from driver.domain.item_key import ItemKey
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import ItemOutcome
 from driver.domain.reviews import Review
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.run_state import steps
 from driver.run_state.event_log import EventLog
 from driver.run_state.leases import LeasedElsewhereError
@@ -30,7 +31,7 @@ from state_store.database.store import Change, EventStore, Transaction
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
-from state_store.documents.files import StagedFile, regular_bytes, write_bytes_atomic
+from state_store.documents.files import StagedFile, write_bytes_atomic
 from state_store.values.lazy_dataclass import dataclass, field
 
 Result = TypeVar("Result")

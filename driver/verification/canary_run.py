@@ -11,6 +11,7 @@ from pathlib import Path
 
 from driver.domain.findings import Finding, FindingKind
 from driver.domain.results import CANARY, Evidence, RunKind, TestRun
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.tree import Signature, signature_at
 from driver.policy import known_red
 from driver.policy.acceptance import is_check_beside, names_limit
@@ -31,7 +32,6 @@ from driver.verification.lazy_texts import LazyTexts
 from driver.verification.test_run import ProvenWork, own_test, printed, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
-from state_store.documents.files import regular_bytes
 
 _CLEAR = (CanaryVerdict.RED, CanaryVerdict.ELSEWHERE)
 _TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from driver.domain.ownership import OwnedPath
 from driver.execution.command import Command, Finished
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.policy.installed_modules import may_name_dependencies
 from driver.python_imports import probe
 from driver.python_imports.question import ImportQuestion, question_of
@@ -20,7 +21,6 @@ from driver.python_imports.rules import Imports, of_elsewhere, of_missing
 from driver.runners.table import find_call, make_call
 from driver.test_command.build_scripts import MAKEFILES, in_folder
 from driver.verification.lazy_texts import LazyTexts
-from state_store.documents.files import regular_bytes
 from state_store.documents.strict_json import parse_foreign
 from state_store.values.lazy_dataclass import dataclass, replace
 

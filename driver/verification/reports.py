@@ -19,12 +19,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from driver.execution.worker_pool import BackgroundTask
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.runners.result import Counts, read_junit
 from driver.runners.runner import Report, Runner
 from driver.runners.table import RUNNERS, call_of, find_call, runner_of, runners_named
 from driver.test_command.build_scripts import MAKEFILES, PACKAGE
 from driver.test_command.invocations import Command
-from state_store.documents.files import regular_bytes
 
 MAX_BYTES = 2**25
 _BLOCK = 2**16

@@ -16,6 +16,7 @@ from driver.domain.results import PROOF, Change, RunKind, TestName, TestRun
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
 from driver.filesystem.build_folders import private_builds
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.policy import known_red
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
@@ -31,7 +32,6 @@ from driver.verification.reports import Reports, counting
 from driver.walls.wall import Role
 from driver.workspace.repository_context import TestCheckout
 from driver.workspace.setup import WorkSetupError
-from state_store.documents.files import regular_bytes
 from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.load import Settings
 

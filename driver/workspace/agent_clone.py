@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from state_store.documents.files import regular_bytes
+from driver.filesystem.safe_file_access import regular_bytes
 
 _MAX_BYTES = 1_000_000
 _MAX_REFS = 10_000

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, Change
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.workspace.repository_context import Observed, RepositoryContext, Workspace
-from state_store.documents.files import regular_bytes
 
 
 class InPlaceContext(RepositoryContext):

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from driver.domain.results import MODE_NESTED, Change
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.git.private_git import GitError, PrivateGit
 from driver.workspace.agent_clone import head_commit, is_own, published_refs
-from state_store.documents.files import regular_bytes
 
 _COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _MAX_INDEX_BYTES = 1 << 28

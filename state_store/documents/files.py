@@ -5,7 +5,6 @@ A write replaces a link, and never follows it. A read never waits, for any kind 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -25,7 +24,6 @@ from state_store.documents.indented_json import indented
 from state_store.redaction.installed import redacted, redacted_value
 
 MAX_BYTES = 64 * 2**20
-LARGEST = 2**31  # of a file that may be as large as the machine allows
 _AT_REST_NS = 2_000_000_000  # file systems count time in steps of up to two seconds
 Identity = tuple[int, ...]
 Part = bytes | memoryview
@@ -268,17 +266,6 @@ def _require_regular(path: Path, found: os.stat_result) -> None:
     """Raises BadFileError for a pipe, a device, a folder."""
     if not stat.S_ISREG(found.st_mode):
         raise BadFileError(path, "is not a regular file")
-
-
-def regular_bytes(path: Path, max_bytes: int = LARGEST) -> bytes:
-    """Like `read_bytes`, for callers that handle OSError: for files that an agent, a test or
-    another program may have replaced by a pipe or a device."""
-    try:
-        return read_bytes(path, max_bytes)
-    except MissingFileError as error:
-        raise FileNotFoundError(errno.ENOENT, error.why, str(path)) from error
-    except BadFileError as error:
-        raise OSError(errno.EINVAL, error.why, str(path)) from error
 
 
 def _removed(path: Path, remove: Callable[[], None]) -> bool:
