@@ -27,6 +27,7 @@ from state_store.documents.files import (
     read_bytes,
     write_bytes_atomic,
 )
+from state_store.documents.strict_json import parse_foreign
 from state_store.tracker.base import believe_digest, digest_of, known_digest
 from state_store.tracker.file import entry_problem, ids_twice, real_path
 from state_store.tracker.scan import (
@@ -92,7 +93,9 @@ class TrackerReader:
     def _caught_up(self) -> TrackerIndex | None:
         """The index with what this process has changed in the tracker; None if it has none."""
         if self._index is not None and self._scan is not None and self._scan.edits:
-            edits = [(n, json.loads(old), json.loads(new)) for n, old, new in self._scan.edits]
+            edits = [
+                (n, parse_foreign(old), parse_foreign(new)) for n, old, new in self._scan.edits
+            ]
             self._scan.edits.clear()
             self._index = self._index.changed(edits, self._scan.digest)
         return self._index
@@ -152,7 +155,7 @@ def _found(path: Path, state_dir: Path) -> tuple[ScannedTracker, TrackerIndex] |
     """The kept index of the tracker as it is now; None if there is no valid one."""
     try:
         head, _, body = read_bytes(state_dir / FILE_NAME).partition(b"\n")
-        found, wanted = json.loads(head), _made_from(path)
+        found, wanted = parse_foreign(head), _made_from(path)
         if {key: found.get(key) for key in wanted} != wanted:
             return None
         if found["body"] != hashlib.sha256(body).hexdigest():
@@ -161,7 +164,7 @@ def _found(path: Path, state_dir: Path) -> tuple[ScannedTracker, TrackerIndex] |
             believe_digest(path, tuple(found["identity"]), found["digest"])
         if found["digest"] != digest_of(path):
             return None
-        scan, index = _from_json(path, str(found["digest"]), json.loads(body))
+        scan, index = _from_json(path, str(found["digest"]), parse_foreign(body))
     except _UNUSABLE:
         return None
     remember(scan)

@@ -17,6 +17,7 @@ from driver.filesystem.safe_file_access import NotPlainError, read_plain
 from driver.filesystem.tree import copy_into
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import read_bytes, write_bytes_atomic
+from state_store.documents.strict_json import parse_foreign
 from state_store.values.lazy_dataclass import dataclass
 
 _MAX_BYTES = 1 << 20
@@ -47,7 +48,7 @@ def lend(login: Iterable[LoginFile], home: Path) -> Lent:
                 continue
             content = read_bytes(one.source, _MAX_BYTES)
             if one.keep:
-                known = json.loads(content)
+                known = parse_foreign(content)
                 content = json.dumps({key: known[key] for key in one.keep if key in known}).encode()
             target.parent.mkdir(parents=True, exist_ok=True)
             target.touch(mode=0o600)
@@ -74,7 +75,7 @@ def give_back(lent: Lent, home: Path) -> tuple[Path, ...]:
 
 def _same_shape(before: bytes, after: bytes) -> bool:
     """True if a renewal could have made one of the other."""
-    old, new = _shape(json.loads(before)), _shape(json.loads(after))
+    old, new = _shape(parse_foreign(before)), _shape(parse_foreign(after))
     return bool(old == new)
 
 

@@ -31,11 +31,12 @@ def parse_foreign(text: str | bytes) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML document, without NaN and infinity. Raises ValueError."""
+    """The tables of a TOML document. TOML has NaN and infinity, so each reader of a number refuses
+    them. Raises ValueError."""
     import tomllib  # noqa: PLC0415 - few programs read a config
 
     try:
-        return tomllib.loads(text, parse_float=_finite)
+        return tomllib.loads(text)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
