@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Mapping
 
-from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.tree import Signature
 from driver.tree_files.index_file import Noted
 
