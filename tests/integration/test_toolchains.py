@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the walls are Linux's"
 )
 LEVELS = ("bwrap", "landlock", "limits")
-# At `landlock`, which cannot hide the sockets outside, a database by a socket wants the first, and a
+# At `landlock`, which cannot hide sockets outside, a database by a socket wants the first, and a
 # program that writes to /tmp whatever TMPDIR says, such as pnpm 12, wants the second.
 SOCKETS = "".join(f"[sandbox.{role}]\nunix_sockets = true\n" for role in ("test", "agent"))
 TEMPORARY = '[sandbox.setup]\nwritable = ["/tmp"]\n'
