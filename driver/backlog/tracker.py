@@ -81,7 +81,12 @@ def ambiguities(
 
 def slug_keys(items: Iterable[Item]) -> list[str]:
     """The slugs, as two of them are compared."""
-    return [comparison_key(str(slug)) for item in items if (slug := item.get("slug"))]
+    slugs: list[Any] = [slug for item in items if (slug := item.get("slug"))]
+    if set(map(type, slugs)) == {str}:
+        together = "\n".join(slugs)
+        if together.isascii() and together.count("\n") == len(slugs) - 1:
+            return comparison_key(together).split("\n")  # in a tenth of the time
+    return [comparison_key(str(slug)) for slug in slugs]
 
 
 def withdrawn(path: Path, names: Collection[str]) -> dict[str, str]:

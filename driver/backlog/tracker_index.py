@@ -18,8 +18,8 @@ from driver.backlog.plain_items import faults_in
 from driver.backlog.publication_status import is_shipped
 from driver.backlog.retry_policy import NEXT
 from driver.backlog.tracker import ambiguities, slug_keys
-from state_store.documents.item_id import id_of
-from state_store.documents.item_status import CLAIMED, FINISHED, IN_PROGRESS, OPEN
+from state_store.documents.item_id import id_of, plain_ids
+from state_store.documents.item_status import CLAIMED, FINISHED, IN_PROGRESS, OPEN, TODO
 from state_store.values.lazy_dataclass import dataclass, field
 
 Item = Mapping[str, Any]
@@ -158,25 +158,35 @@ class IndexBuilder:
     def add(self, first: int, block: Sequence[Item]) -> None:
         """Add the entries from this number on. All are objects."""
         states = [item.get("status") for item in block]
-        self._statuses.update(map(str, states))
-        both = list(zip(range(first, first + len(block)), block, states, strict=True))
-        # Most of a long tracker is done; this is the only pass over those items.
-        unfinished = [(n, item) for n, item, state in both if state not in _FINISHED]
-        self._asking += [(n, item) for n, item in unfinished if KEY in item]
-        self._timed += [n for n, item in unfinished if item.get(NEXT) is not None]
-        under_way = [(n, item) for n, item, state in both if state == IN_PROGRESS]
-        self._shipped += [(n, id_of(item)) for n, item in under_way if is_shipped(item)]
-        mine = [(n, item) for n, item, state in both if state in OPEN]
-        if not mine:
+        both = list(zip(range(first, first + len(block)), block, strict=True))
+        if states.count(TODO) == len(states):  # without a look at each
+            self._statuses[TODO] += len(states)
+            self._add_unfinished(both)
+            self._add_open(both)
             return
-        numbers, opened = zip(*mine, strict=True)
+        self._statuses.update(map(str, states))
+        pairs = list(zip(both, states, strict=True))
+        # Most of a long tracker is done; this is the only pass over those items.
+        self._add_unfinished([one for one, state in pairs if state not in _FINISHED])
+        under_way = [one for one, state in pairs if state == IN_PROGRESS]
+        self._shipped += [(n, id_of(item)) for n, item in under_way if is_shipped(item)]
+        self._claimed += [n for (n, _), state in pairs if state == CLAIMED]
+        if mine := [one for one, state in pairs if state in OPEN]:
+            self._add_open(mine)
+
+    def _add_unfinished(self, items: Sequence[tuple[int, Item]]) -> None:
+        self._asking += [(n, item) for n, item in items if KEY in item]
+        self._timed += [n for n, item in items if item.get(NEXT) is not None]
+
+    def _add_open(self, items: Sequence[tuple[int, Item]]) -> None:
+        numbers, opened = zip(*items, strict=True)
         known = len(self._numbers)
         self._faults.update((known + number, why) for number, why in faults_in(opened))
         self._slugs += slug_keys(opened)
-        self._claimed += [n for n, item in mine if item["status"] == CLAIMED]
-        ids = list(map(id_of, opened))
+        ids: Sequence[str | None] = plain_ids(opened) or [id_of(item) for item in opened]
         self._ids += ids
-        self._nameless += [n for n, name in zip(numbers, ids, strict=True) if name is None]
+        if None in ids:
+            self._nameless += [n for n, name in zip(numbers, ids, strict=True) if name is None]
         self._has_repo = self._has_repo or any(item.get("repo") for item in opened)
         self._numbers += numbers
         self._todo.add(opened, keep=False)
