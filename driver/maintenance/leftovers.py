@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from driver.filesystem.safe_file_access import open_plain
 from driver.git.branch_view import BranchView
 from driver.git.private_git import open_repository
 from driver.maintenance.past_waves import REPORT, Json, PastWave, past_waves
@@ -212,5 +213,5 @@ def _is_kept(tip: _Tip, environ: Mapping[str, str]) -> bool:
 
 
 def _origin(patch: Path) -> Origin:
-    with patch.open("rb") as stream:
+    with open_plain(patch.parent, patch.name) as stream:
         return origin_of(stream.read(2**16))

@@ -33,7 +33,7 @@ class PastWave:
     def patches(self) -> list[Path]:
         """The patches of saved work."""
         found = (self.folder.glob(f"*/{name}") for name in (WORK, INTERRUPTED))
-        return sorted(path for paths in found for path in paths)
+        return sorted(path for paths in found for path in paths if path.is_file())
 
     @property
     def built(self) -> list[Json]:

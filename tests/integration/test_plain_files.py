@@ -16,9 +16,11 @@ from driver.filesystem.safe_file_access import (
     NotPlainError,
     list_plain,
     read_plain,
+    regular_bytes,
     write_plain,
 )
 from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.files import BadFileError, read_bytes
 
 needs_links = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
 
@@ -300,3 +302,19 @@ def test_all_names_that_nobody_can_own_are_told_at_once(root: Path) -> None:
     with pytest.raises(InputError) as caught:
         show_owned(root, ("../x", "/y", "a.txt"), 1000)
     assert len(caught.value.problems) == 2
+
+
+def test_what_is_no_file_is_never_opened(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "zero", "."):
+        with pytest.raises(BadFileError, match="is not a regular file"):
+            read_bytes(root / name)
+        with pytest.raises(OSError, match="is not a regular file"):
+            regular_bytes(root / name)
+    with pytest.raises(FileNotFoundError):
+        regular_bytes(root / "missing")
+    (root / "large").write_bytes(b"x" * 11)
+    with pytest.raises(OSError, match="is larger than 10 bytes"):
+        regular_bytes(root / "large", 10)
+    assert regular_bytes(root / "large", 11) == b"x" * 11
