@@ -16,7 +16,7 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from state_store.documents.files import BadFileError, read_json, replace_unflushed
@@ -171,6 +171,6 @@ def _place_at(path: Path) -> KeptPlace | None:
         return None
 
 
-def size_of(printed: Sequence[str]) -> int:
+def size_of(printed: Iterable[str]) -> int:
     """The bytes of the files that `find` printed (see `records_in`)."""
     return sum(int(record.split(" ", 2)[1]) for record in printed if " " in record)

@@ -54,6 +54,8 @@ class _Laid:
     """A place in use. Its folder `beside` has the listing and the index of its first state."""
 
     beside: Path
+    kind: str
+    tree: str
     identity: tuple[int, ...]
     is_warm: bool
 
@@ -80,7 +82,7 @@ class WarmPlaces:
         self._numbers = itertools.count()
         self._laid: dict[Path, _Laid] = {}
         self._lock = threading.Lock()
-        self._waiting: list[Path] = []
+        self._waiting: list[_Laid] = []
         self._task: BackgroundTask[None] | None = None
 
     def lay(self, tree: str, path: Path, index: Path, kind: str) -> None:
@@ -112,7 +114,7 @@ class WarmPlaces:
             self._throw_away(laid.beside)
             return False
         with self._lock:
-            self._waiting.append(laid.beside)
+            self._waiting.append(laid)
             if self._task is None:
                 self._task = BackgroundTask(self._work)
         return True
@@ -136,11 +138,14 @@ class WarmPlaces:
                 if not self._waiting:
                     self._task = None
                     return
-                place = self._waiting.pop(0)
+                laid = self._waiting.pop(0)
+            place = laid.beside
             try:
-                remove_tree(place / TREE / ".git")
-                _mended(place / TREE, place)
                 assert self.kept is not None
+                remove_tree(place / TREE / ".git")
+                found, _ = _mended(place / TREE, place)
+                facts = (laid.kind, laid.tree, size_of(found.values()), laid.identity)
+                write_facts(place, PlaceFacts(*facts, self.kept.run))
                 self.kept.put(place)
             except OSError:
                 self._throw_away(place)
@@ -165,12 +170,10 @@ class WarmPlaces:
             beside.mkdir(mode=0o700, parents=True)
             (beside / LISTING).write_bytes(printed)
             shutil.copyfile(index, beside / INDEX)
-            size = size_of(list(records_in(printed).values()))
-            write_facts(beside, PlaceFacts(kind, tree, size, identity, self.kept.run))
         except OSError:
             self._throw_away(beside)
         else:
-            self._laid[path] = _Laid(beside, identity, is_warm)
+            self._laid[path] = _Laid(beside, kind, tree, identity, is_warm)
 
     def _from_kept(
         self, tree: str, files: Mapping[str, Entry], path: Path, index: Path, kind: str
@@ -212,7 +215,8 @@ class WarmPlaces:
             wrong = [*self._differing(path, found, files, index)]
             for name in wrong:
                 remove_tree(path / name)
-            is_right = is_right and not wrong and names == _names(files)
+            wanted = {name: blob for name, (_, blob) in files.items()}
+            is_right = is_right and not wrong and names == wanted
         is_right = is_right and place.facts.tree == tree
         if not is_right or kind == TESTS:  # git also makes the rest of an index anew
             self._git.switch(tree, path, index)
@@ -251,10 +255,6 @@ class WarmPlaces:
     def _throw_away(self, folder: Path) -> None:
         with contextlib.suppress(OSError):
             self._remove(folder)
-
-
-def _names(files: Mapping[str, Entry]) -> dict[str, str]:
-    return {path: name for path, (_, name) in files.items()}
 
 
 def _mended(top: Path, place: Path) -> tuple[dict[str, str], bool]:

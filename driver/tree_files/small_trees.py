@@ -102,7 +102,11 @@ def write_small(
     if index.exists():
         width = 32 if algorithm == "sha256" else 20
         old = {path: (noted, name) for path, noted, name in entries_in(index, width)}
-    real = {folder for folder in _folders(old) if _is_folder(f"{top}/{folder}")}
+    real = {
+        folder
+        for folder in _folders(old)
+        if (top / folder).is_dir() and not (top / folder).is_symlink()
+    }
     entries: dict[str, tuple[Noted, str]] = {}
     for path, (mode, name) in files.items():
         before = old.get(path)
@@ -129,13 +133,6 @@ def _all_in(folder: str, real: Collection[str]) -> bool:
             return False
         folder = folder.rpartition("/")[0]
     return True
-
-
-def _is_folder(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
-        return False
 
 
 def _is_as_noted(path: str, noted: Noted, mode: str) -> bool:

@@ -48,7 +48,11 @@ from tests.support.repos import make_repo, user_environ
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="places are kept on Linux only")
 MANY = 520  # so many files that a place is kept
-_EVERY = 20  # a sample is in the default run, for they take a while
+_EVERY = 26  # a sample is in the default run, for they take a while
+
+
+def _seldom(number: int, where: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.sweep] if number % _EVERY or where == "disk" else []
 
 
 @dataclass
@@ -151,10 +155,10 @@ def next_test(runs: Runs, tree: str) -> tuple[dict[str, str], bool, tuple[str, .
         pytest.param(
             where,
             name,
-            marks=[pytest.mark.sweep] if (number + at) % _EVERY and name not in ALWAYS else [],
+            marks=_seldom(number if name not in ALWAYS else 0, where),
             id=f"{name}-on-{where}",
         )
-        for at, where in enumerate(("disk", "memory"))
+        for where in ("disk", "memory")
         for number, name in enumerate(WAYS)
     ],
 )
@@ -188,16 +192,17 @@ def test_no_poison_of_a_checkout_reaches_the_next_wave(
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("where", "name"),
     [
-        pytest.param(name, marks=[pytest.mark.sweep] if number % _EVERY else [])
+        pytest.param(where, name, marks=_seldom(number, where), id=f"{name}-on-{where}")
+        for where in ("disk", "memory")
         for number, name in enumerate(WAYS)
     ],
 )
 def test_no_poison_of_a_clone_reaches_the_next_agent(
-    runs_on: Callable[[str], Runs], name: str
+    runs_on: Callable[[str], Runs], where: str, name: str
 ) -> None:
-    runs = runs_on("disk")
+    runs = runs_on(where)
     runs.forget()
     outside = Path(tempfile.mkdtemp(dir=runs.folder))
     (outside / "home").mkdir()
@@ -356,11 +361,11 @@ NOTES: dict[str, Callable[[Runs], object]] = {
 }
 
 
-@pytest.mark.parametrize("where", ["disk", "memory"])
 @pytest.mark.parametrize(
-    "name",
+    ("where", "name"),
     [
-        pytest.param(name, marks=[pytest.mark.sweep] if number % _EVERY else [])
+        pytest.param(where, name, marks=_seldom(number, where), id=f"{name}-on-{where}")
+        for where in ("disk", "memory")
         for number, name in enumerate(NOTES)
     ],
 )
@@ -377,7 +382,9 @@ def test_no_poison_of_a_waiting_place_reaches_the_next_wave(
         assert changed == ()
 
 
-@pytest.mark.parametrize("where", ["disk", "memory"])
+@pytest.mark.parametrize(
+    "where", [pytest.param("disk", marks=pytest.mark.sweep), pytest.param("memory")]
+)
 def test_an_honest_place_is_used_again(runs_on: Callable[[str], Runs], where: str) -> None:
     runs = runs_on(where)
     for proven in runs.trees:
@@ -402,6 +409,39 @@ def test_two_runs_never_share_a_place(runs_on: Callable[[str], Runs]) -> None:
     assert first is not None
     assert other.take("tests", runs.trees[0], runs.folder / "there", of_this_run=False) is None
     context.close()
+
+
+_TAKES = """
+import sys, time
+from pathlib import Path
+from driver.preparation.kept_places import KeptPlaces, Limits
+folder, into = map(Path, sys.argv[1:])
+place = KeptPlaces(folder, Limits(), "killed", print).take("tests", "", into, of_this_run=False)
+print(place.path, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_killed_run_leaves_no_lock_and_shares_nothing(runs_on: Callable[[str], Runs]) -> None:
+    runs = runs_on("memory")
+    runs.forget()
+    context = runs.begin()
+    context.checkouts = context.pool(2)
+    with context.test_checkout(runs.trees[0]), context.test_checkout(runs.trees[0]):
+        pass
+    context.close()
+    assert len(places_in(runs.places)) == 2
+    argv = [sys.executable, "-c", _TAKES, str(runs.places), str(runs.folder / "killed")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        taken = Path(other.stdout.readline().strip())
+        other.kill()
+    assert taken.is_dir()
+    assert len(places_in(runs.places)) == 1
+    for _ in range(2):
+        state, _, changed = next_test(runs, runs.trees[0])
+        assert (state, changed) == (runs.exact[runs.trees[0]], ())
+    assert taken.is_dir()  # it stays where it is until the folder of the run goes
 
 
 def test_the_places_are_bounded(runs_on: Callable[[str], Runs]) -> None:
