@@ -94,6 +94,9 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
         return stopped(wave_id, closed) | followed
     except TidegateError as error:
         return failed(wave_id, error) | followed
+    finally:
+        if cycle is not None:
+            cycle.reader.forget()
 
 
 def _followed(cycle: Cycle) -> dict[str, Any]:
