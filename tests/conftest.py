@@ -11,7 +11,17 @@ import pytest
 from tests.support import forked
 from tests.support.beside import Played, play_marked
 from tests.support.processes import Marked, marked_in
+from tests.support.repos import SANDBOX
 
+IN_WALLS = frozenset(
+    f"test_{name}.py"
+    for name in (
+        *("command", "edits_during_a_wave", "how_refs_are_kept", "live_screen", "logs"),
+        *("lost_traces", "odd_histories", "auditing", "demo", "elsewhere", "hostile_backlog"),
+        *("interrupted_early", "living", "real_servers", "reproduce_forged", "status", "warm"),
+        *("where_work_went", "workspace", "halt_push", "installed", "source_program", "doctor"),
+    )
+)
 IN_MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
 
@@ -56,6 +66,19 @@ def _is_roomy(folder: Path) -> bool:
         return False
     found = os.statvfs(folder)
     return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > ROOM_BYTES
+
+
+@pytest.fixture(autouse=True, scope="module")
+def level_of_walls(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Waves run without walls in the modules whose agents, tests or hooks leave marks outside of
+    their own places, and in those whose many waves prove other rules; in all others at `auto`."""
+    module = request.path.name
+    with pytest.MonkeyPatch.context() as patched:
+        if module in IN_WALLS:
+            patched.delenv(SANDBOX, raising=False)
+        else:
+            patched.setenv(SANDBOX, "none")
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ import pytest
 
 from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.model_server import Billed
+from tests.support.repos import SANDBOX
 
 ROOT = Path(__file__).resolve().parents[2]
 WAVE_TIMEOUT_S = 180
@@ -84,7 +85,7 @@ class Place:
     @property
     def environment(self) -> dict[str, str]:
         """Not the developer's: no settings of theirs, and no sign that this is a sandbox."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", SANDBOX) if name in os.environ}
         # gemini leaves a report of every error in the temporary folder.
         own = {"HOME": str(self.home), "TMPDIR": str(self.home / "tmp")}
         return kept | own | {"GIT_CONFIG_NOSYSTEM": "1"}

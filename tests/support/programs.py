@@ -22,6 +22,7 @@ from typing import IO, Any
 from driver.reports.documents import join
 from tests.support import warm
 from tests.support.interpreter import ALONE, PYTHON
+from tests.support.repos import SANDBOX
 
 Main = Callable[[Sequence[str]], int]
 
@@ -220,7 +221,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     own = home / "home"
     temporary = own / ".tmp"
     temporary.mkdir(parents=True, exist_ok=True)
-    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+    names = ("PATH", "SYSTEMROOT", SANDBOX)
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return {**kept, "HOME": str(own), "TMPDIR": str(temporary), **more}
 
 

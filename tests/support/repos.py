@@ -14,6 +14,8 @@ from pathlib import Path
 from driver.checkout_guard.fingerprint import CheckoutFingerprint, CheckoutWatch
 from driver.git.private_git import Repository
 
+SANDBOX = "TIDEGATE_SANDBOX_LEVEL"
+
 
 def user_environ(home: Path, **more: str) -> dict[str, str]:
     """The environment of an imaginary user whose home is `home`."""
@@ -28,7 +30,8 @@ def user_environ(home: Path, **more: str) -> dict[str, str]:
     temporary = home / ".tmp"  # what a killed program leaves there goes with the test
     temporary.mkdir(exist_ok=True)
     where = {"HOME": str(home), "TMPDIR": str(temporary)}
-    return {"PATH": os.environ["PATH"], "LC_ALL": "C", **where, **more}
+    level = {SANDBOX: os.environ[SANDBOX]} if SANDBOX in os.environ else {}
+    return {"PATH": os.environ["PATH"], "LC_ALL": "C", **level, **where, **more}
 
 
 @dataclass(frozen=True, slots=True)

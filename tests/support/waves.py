@@ -113,9 +113,7 @@ class Scene:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
-        # Most waves prove other rules, and walls cost each test some time.
-        given = {"TIDEGATE_SANDBOX_LEVEL": "none", **(environ or {})}
-        self.environ = user_environ(folder / "home", **given)
+        self.environ = user_environ(folder / "home", **(environ or {}))
         self.repo = make_repo(folder / "repo", self.environ, files)
         self.state = folder / "state"
         self.said = io.StringIO()

@@ -22,7 +22,7 @@ LEVELS = ("container", "bwrap", "landlock", "limits", "none")
 class SandboxSettings:
     """The walls around agents, tests, set-ups and hooks."""
 
-    level: str = setting(one_of("auto", *LEVELS), "none")
+    level: str = setting(one_of("auto", *LEVELS), "auto")
     """the kind of the walls, the strongest first ([security.md](security.md)). `auto` takes the
     strongest of `bwrap`, `landlock` and `limits` that this machine has and that no attempt to
     escape leaves"""
