@@ -20,6 +20,9 @@ IN_WALLS = frozenset(
         *("lost_traces", "odd_histories", "auditing", "demo", "elsewhere", "hostile_backlog"),
         *("interrupted_early", "living", "real_servers", "reproduce_forged", "status", "warm"),
         *("where_work_went", "workspace", "halt_push", "installed", "source_program", "doctor"),
+        # These name their level themselves.
+        *("wave_walls", "walled_kills", "toolchains", "real_agents_in_walls", "limits_in_waves"),
+        *("limits", "injected_prompts", "what_roles_see"),
     )
 )
 IN_MEMORY = Path("/dev/shm")

@@ -22,6 +22,7 @@ import pytest
 from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tests.support.programs import DEADLINE_S, SCHEDULER, Ran, git, item
+from tests.support.repos import SANDBOX
 
 # Says which item was built; the item's prompt is of no further use.
 AGENT = 'echo "$TIDEGATE_ITEM" >> {log}; echo good > "$TIDEGATE_ITEM.txt"\n'
@@ -100,7 +101,7 @@ class Nights:
         done = warm.run(
             [*alone, *PYTHON, str(SCHEDULER), *map(str, words)],
             cwd=here / "project",
-            env={"PATH": os.environ["PATH"]},  # no HOME, no TERM
+            env={"PATH": os.environ["PATH"], SANDBOX: "none"},  # no HOME, no TERM
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,
