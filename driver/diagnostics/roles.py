@@ -16,7 +16,7 @@ from tools.settings.run_sections import HOST
 
 
 def check_roles(settings: Settings) -> Iterator[CheckResult]:
-    """One line for each role, with a warning if its commands have the user's own home. Raises
+    """Tells a line for each role, with a warning if its commands have the user's own home. Raises
     nothing."""
     agent = None
     with suppress(TidegateError):  # the check of the backends tells it

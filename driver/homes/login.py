@@ -80,7 +80,7 @@ def _same_shape(before: bytes, after: bytes) -> bool:
 
 
 def _shape(value: Any) -> Any:
-    """What a renewal leaves as it is: keys, kinds, ids, and the beginnings of tokens."""
+    """The parts that a renewal leaves as they are: keys, kinds, ids, the beginnings of tokens."""
     if isinstance(value, dict):
         return {key: _shape(part) for key, part in value.items()}
     if isinstance(value, list):
