@@ -46,7 +46,6 @@ class DeadRun:
     record: Path
     folders: tuple[Path, ...]
     key: str = ""
-    pid: int | None = None
 
 
 @contextmanager
@@ -78,7 +77,6 @@ def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
                 record,
                 tuple(Path(str(name)) for name in found.get("folders") or ()),
                 str(found.get("key") or ""),
-                pid if isinstance(pid := found.get("pid"), int) else None,
             )
 
 
@@ -111,11 +109,15 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def clear_up(state_dir: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """Clear up after every dead run of this state folder; a sentence for each thing done."""
+    """Clear up after every dead run of this state folder; a sentence for each thing done. Temporary
+    folders of dead processes go as well: a run may be killed before its note is written."""
     for dead in dead_runs(state_dir):
         yield f"wave {dead.wave_id} ended without saying so"
         yield from _clear_up_one(dead, environ)
         dead.record.unlink(missing_ok=True)
+    for folder in scratch_of_dead(environ):
+        with suppress(OSError):  # files of another user
+            remove_tree(folder)
 
 
 def _clear_up_one(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -129,9 +131,6 @@ def _clear_up_one(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
         if all(one.patch for one in saved):
             with suppress(OSError):  # tools/gc.py names what stays
                 remove_tree(folder)
-    for folder in scratch_of_dead(dead.pid, environ) if dead.pid else ():
-        with suppress(OSError):  # files of another user
-            remove_tree(folder)
     return tuple(told)
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from driver.filesystem.temporary import counted_here
 from driver.walls.wall import Limits
 from state_store.values.lazy_dataclass import dataclass
 
@@ -70,8 +71,8 @@ def _made(wanted: dict[str, int]) -> Iterator[tuple[str, Path, int]]:
         held = [one for one in missing if version == 2 or one in controllers]
         if not held or not os.access(parent / "cgroup.procs", os.W_OK):
             continue
-        _tidy(parent)
-        folder = parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
+        remove_left(parent)
+        folder = parent / f"{_PREFIX}{counted_here()}-{os.getpid()}-{secrets.token_hex(8)}"
         try:
             folder.mkdir()
         except OSError:
@@ -111,19 +112,16 @@ def _breaches(controller: str, folder: Path, version: int) -> int:
     return 0
 
 
-@cache
-def _tidy(parent: Path) -> None:
-    """Remove what killed runs left, once in the life of this process."""
-    remove_left(parent)
-
-
 def remove_left(parent: Path) -> None:
-    """Remove the groups of ended runs. One that still holds a process stays."""
-    for folder in parent.glob(f"{_PREFIX}*"):
-        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        if not Path("/proc", owner).exists():
-            with suppress(OSError):
-                folder.rmdir()
+    """Remove the groups of ended runs of this boot and container. One that still holds a process
+    stays."""
+    ours = f"{_PREFIX}{counted_here()}-"
+    with suppress(OSError):
+        for name in os.listdir(parent):  # noqa: PTH208 - each test asks
+            owner = name.removeprefix(ours).partition("-")[0]
+            if name.startswith(ours) and not Path("/proc", owner).exists():
+                with suppress(OSError):
+                    (parent / name).rmdir()
 
 
 @cache

@@ -118,3 +118,28 @@ def test_tests_and_agents_that_a_dead_run_left_are_ended(tmp_path: Path) -> None
         for child in (test, agent, other):
             child.kill()
             child.wait()
+
+
+SCRATCH = """
+import sys
+from driver.filesystem.temporary import scratch_folder
+with scratch_folder() as folder:
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="nothing tells whose it is")
+def test_temporary_folders_of_killed_processes_are_removed_and_no_others(tmp_path: Path) -> None:
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    (tmp_path / "tidegate-scratch-other-1-a").mkdir()
+    argv, pipes = [*PYTHON, "-c", SCRATCH], {"stdin": -1, "stdout": -1}
+    with subprocess.Popen(argv, env=environ, text=True, **pipes) as running:  # type: ignore[call-overload]
+        assert running.stdout is not None
+        folder = Path(running.stdout.readline().strip())
+        assert [*clear_up(tmp_path, environ)] == []
+        assert folder.parent == tmp_path
+        assert folder.is_dir()
+        running.kill()
+    assert [*clear_up(tmp_path, environ)] == []
+    assert [one.name for one in tmp_path.iterdir()] == ["tidegate-scratch-other-1-a"]

@@ -45,8 +45,8 @@ def groups_of_the_dead() -> set[Path]:
     """The groups that a run of which the process is gone has left."""
     with group_for(Limits(memory=1 << 40, processes=10_000)) as group:
         parents = {folder.parent for _, folder, _ in group.held}
-    found = {one for parent in parents for one in parent.glob("tidegate-*")}
-    return {one for one in found if not Path("/proc", one.name.split("-")[1]).exists()}
+    found = {one for parent in parents for one in parent.glob("tidegate-*-*-*")}
+    return {one for one in found if not Path("/proc", one.name.split("-")[2]).exists()}
 
 
 def left(yard: Yard, groups: set[Path]) -> list[str]:

@@ -114,7 +114,7 @@ def test_a_group_stops_all_processes_together(name: str, controller: str, tmp_pa
     assert done.reason == f"the test {told} (sandbox.test.{key})"
     with group_for(limits) as group:
         parents = {folder.parent for _, folder, _ in group.held}
-    assert [left for parent in parents for left in parent.glob(f"tidegate-{os.getpid()}-*")] == []
+    assert [left for parent in parents for left in parent.glob(f"tidegate-*-{os.getpid()}-*")] == []
 
 
 @pytest.mark.parametrize("name", WITH_LIMITS)

@@ -13,6 +13,7 @@ import pytest
 
 from driver.execution.command import Command
 from driver.execution.wall_entry import opened_up
+from driver.filesystem.temporary import counted_here
 from driver.walls.choice import (
     Asked,
     Chosen,
@@ -385,7 +386,8 @@ def test_settings_of_a_role_add_places_and_replace_the_network() -> None:
 
 
 def test_only_groups_of_ended_runs_are_removed(tmp_path: Path) -> None:
-    ended, running, foreign = f"tidegate-{2**22 + 1}-ab", f"tidegate-{os.getpid()}-ab", "user.slice"
+    ended, running = (f"tidegate-{counted_here()}-{pid}-ab" for pid in (2**22 + 1, os.getpid()))
+    foreign = f"tidegate-another-{2**22 + 1}-ab"
     for name in (ended, running, foreign):
         (tmp_path / name).mkdir()
     remove_left(tmp_path)
