@@ -17,7 +17,6 @@ _MEMORY_SHARE = 0.8
 _MOST_PROCESSES = 8192
 _OUTPUT = 1 << 30
 _SHARE_OF_GROUP = 2  # half of the processes that a group or a system may have
-_DATA_SHARE = 2  # a process may ask for twice the memory that it may use
 _LIMITS = {
     MEMORY: {1: "memory.limit_in_bytes", 2: "memory.max"},
     PIDS: dict.fromkeys((1, 2), "pids.max"),
@@ -30,7 +29,6 @@ def limits_of(role: Role, given: RoleSandboxSettings) -> Limits:
     return Limits(
         role=role,
         memory=int(memory_here() * _MEMORY_SHARE) if memory is None else memory,
-        data=(memory or 0) * _DATA_SHARE,
         processes=_processes_here() if processes is None else processes,
         file_size=given.file_size or 0,
         disk=given.disk,

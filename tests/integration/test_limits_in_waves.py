@@ -30,13 +30,14 @@ if held == "hog":
 sys.exit(held != "good")
 """
 USED = "the test used more than 100 MiB of memory (sandbox.test.memory)"
-LIMITED = '[sandbox]\nlevel = "limits"\n'
+LEVEL = "TIDEGATE_SANDBOX_LEVEL"
+LIMITED = {LEVEL: "limits"}
 
 
 @beside
 def test_work_over_a_limit_is_told_of_it_and_repaired(folder: Path) -> None:
-    config = f'{LIMITED}[sandbox.test]\nmemory = "100 MiB"\n'
-    scene = Scene(folder, {"hogs.py": HOGS, "a.txt": "bad\n"}, config=config)
+    config = '[sandbox.test]\nmemory = "100 MiB"\n'
+    scene = Scene(folder, {"hogs.py": HOGS, "a.txt": "bad\n"}, config=config, environ=LIMITED)
     rounds = [writes(a__txt="hog\n"), writes(a__txt="good\n")]
     items = [item("a", "a.txt", [*PYTHON, "hogs.py", "a.txt"], repairCap=1)]
     report, driver = scene.play({"a": rounds}, items)
@@ -49,9 +50,9 @@ def test_work_over_a_limit_is_told_of_it_and_repaired(folder: Path) -> None:
 
 @beside
 def test_nobody_is_blamed_for_a_limit_that_the_base_does_not_keep(folder: Path) -> None:
-    config = f'{LIMITED}[sandbox.test]\nmemory = "100 MiB"\n'
+    config = '[sandbox.test]\nmemory = "100 MiB"\n'
     files = {"hogs.py": HOGS, "a.txt": "hog\n", "b.txt": "x\n"}
-    scene = Scene(folder, files, config=config)
+    scene = Scene(folder, files, config=config, environ=LIMITED)
     items = [item("a", "b.txt", [*PYTHON, "hogs.py", "a.txt"], repairCap=2)]
     report, driver = scene.play({"a": writes(b__txt="y\n")}, items)
     assert verdicts(report) == {"a": "undecided"}
@@ -64,16 +65,16 @@ def test_nobody_is_blamed_for_a_limit_that_the_base_does_not_keep(folder: Path) 
 @beside
 def test_a_set_up_and_a_hook_over_their_limits_say_so(folder: Path) -> None:
     large = "head -c 100000 /dev/zero > large"
-    config = f'{LIMITED}[sandbox.hook]\nfile_size = "10 KiB"\n'
-    scene = Scene(folder, {"a.txt": "bad\n"}, config=config)
+    config = '[sandbox.hook]\nfile_size = "10 KiB"\n'
+    scene = Scene(folder, {"a.txt": "bad\n"}, config=config, environ=LIMITED)
     hook(scene.repo.path / ".git" / "hooks", "pre-commit", large)
     items = [item("a", "a.txt", "grep -q good a.txt")]
     report, _ = scene.play({"a": writes(a__txt="good\n")}, items)
     told = "hook was ended: the hook wrote a file of more than 10 KiB (sandbox.hook.file_size)"
     assert told in json.dumps(report)
-    config = f'{LIMITED}[workspace]\nsetup = ["{large}"]\n[sandbox.setup]\nfile_size = "10 KiB"\n'
+    config = f'[workspace]\nsetup = ["{large}"]\n[sandbox.setup]\nfile_size = "10 KiB"\n'
     (folder / "other").mkdir()
-    scene = Scene(folder / "other", {"a.txt": "bad\n"}, config=config)
+    scene = Scene(folder / "other", {"a.txt": "bad\n"}, config=config, environ=LIMITED)
     report, _ = scene.play({"a": writes(a__txt="good\n")}, items)
     told = "the set-up wrote a file of more than 10 KiB (sandbox.setup.file_size)"
     assert told in json.dumps(report)
@@ -107,11 +108,11 @@ def test_four_tests_bind_one_port_at_the_same_time(name: str, tmp_path: Path) ->
     met = tmp_path / "met"
     met.mkdir()
     config = (
-        f'[sandbox]\nlevel = "{means.level}"\n[sandbox.test]\nwritable = ["{met}"]\n'
+        f'[sandbox.test]\nwritable = ["{met}"]\n'
         '[verify]\ncanary = false\nred_first = "off"\n'
         "[limits]\nmax_workers = 4\nmax_parallel_tests = 4\n"
     )
-    scene = Scene(tmp_path, {"serve.py": SERVES}, config=config)
+    scene = Scene(tmp_path, {"serve.py": SERVES}, config=config, environ={LEVEL: means.level})
     with socket.create_server(("127.0.0.1", 0)) as taken:  # and the machine has it as well
         port = str(taken.getsockname()[1])
         slugs = ("a", "b", "c", "d")
