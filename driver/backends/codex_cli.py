@@ -30,6 +30,7 @@ from driver.backends.cli.endings import printed_lines, tail
 from driver.backends.cli.json_output import answer_in
 from driver.backends.cli.local_driver import Ask, LocalOptions
 from driver.execution.processes import Finished
+from driver.filesystem.safe_file_access import replace_plain
 from driver.homes.login import LoginFile
 from driver.terminal.check_result import CheckResult, failed, passed, warned
 from state_store.documents.errors import InputError
@@ -151,7 +152,8 @@ class CodexCliDriver(CliDriver):
         schema: tuple[str, ...] = ()
         if request.result_schema:
             path = (folder / "schema.json").absolute()
-            path.write_text(json.dumps(request.result_schema), encoding="utf-8")
+            whole = json.dumps(request.result_schema).encode()
+            replace_plain(path.parent.parent, f"{path.parent.name}/{path.name}", whole)
             schema = ("--output-schema", str(path))
         return (
             *("exec", "--json", "--skip-git-repo-check", "--ephemeral"),

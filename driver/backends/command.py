@@ -47,6 +47,7 @@ from driver.backends.cli.local_driver import (
 )
 from driver.backends.cli.other_clis import READERS
 from driver.execution.processes import Ending, Finished
+from driver.filesystem.safe_file_access import replace_plain
 from driver.homes.login import LoginFile
 from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
@@ -142,7 +143,8 @@ class CommandDriver(LocalDriver):
         with dispatch_folder(request) as folder:
             prompt_file, usage_file = folder / "prompt.txt", folder / "usage.json"
             verdict_file = folder / "verdict.json"
-            prompt_file.write_bytes(request.full_prompt.encode("utf-8", "replace"))
+            prompt = request.full_prompt.encode("utf-8", "replace")
+            replace_plain(folder.parent, f"{folder.name}/{prompt_file.name}", prompt)
             usage_file.unlink(missing_ok=True)
             verdict_file.unlink(missing_ok=True)
             variables = {

@@ -29,6 +29,7 @@ from driver.backends.recorded import (
 )
 from driver.backends.recording import load_recording
 from driver.domain.results import MODE_LINK, MODE_PROGRAM
+from driver.filesystem.safe_file_access import NotPlainError, link_plain, replace_plain
 from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
 
@@ -139,9 +140,8 @@ def apply_files(top: Path, files: tuple[RecordedFile, ...]) -> None:
             path = _checked_path(top, file.path)
             _remove(top, path)
             if file.mode is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                _write(path, file)
-        except OSError as error:
+                _write(top, file)
+        except (OSError, NotPlainError) as error:
             raise _Refusal(f"cannot replay {file.path!r}: {error}") from error
 
 
@@ -168,11 +168,8 @@ def _remove(top: Path, path: Path) -> None:
         folder.rmdir()
 
 
-def _write(path: Path, file: RecordedFile) -> None:
+def _write(top: Path, file: RecordedFile) -> None:
     if file.mode == MODE_LINK:
-        path.symlink_to(os.fsdecode(file.data))
-        return
-    # "x" because the path was just removed, so no link can be here.
-    with path.open("xb") as stream:
-        stream.write(file.data)
-    path.chmod(0o755 if file.mode == MODE_PROGRAM else 0o644)
+        link_plain(top, file.path, os.fsdecode(file.data))
+    else:
+        replace_plain(top, file.path, file.data, mode=0o755 if file.mode == MODE_PROGRAM else 0o644)

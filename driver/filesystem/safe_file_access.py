@@ -1,7 +1,7 @@
 """Reads and writes regular files below a folder without following links.
 
 If the platform has folder descriptors, each step uses a descriptor, so replacing a folder by a link
-between check and write has no effect. A write changes all files or none.
+between check and write has no effect.
 """
 
 from __future__ import annotations
@@ -62,6 +62,9 @@ class _Folder:
 
     def make(self, name: str) -> None:
         os.mkdir(self._at(name), dir_fd=self.fd)
+
+    def link(self, name: str, target: str) -> None:
+        os.symlink(target, self._at(name), dir_fd=self.fd)
 
     def unlink(self, name: str) -> None:
         os.unlink(self._at(name), dir_fd=self.fd)
@@ -214,6 +217,58 @@ class _New:
             act(folder, *names)
 
 
+def replace_plain(
+    root: Path, path: str, content: bytes, *, mode: int = 0o666, like: os.stat_result | None = None
+) -> None:
+    """Put a file at `path` below `root`, in place of a file or link there. Creates missing folders.
+    The file gets the times of `like`, and of a regular file its mode.
+
+    Raises NotPlainError if a link or a file stands on the way, and OSError.
+    """
+    *parents, name = path.split("/")
+    with _folder(root, parents, []) as folder:
+        with suppress(FileNotFoundError):
+            folder.unlink(name)
+        fd = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode)
+        with FileIO(fd, "w") as file:
+            left = memoryview(content)
+            while left:
+                left = left[file.write(left) :]
+            if like is None:
+                return
+            if stat.S_ISREG(like.st_mode) and hasattr(os, "fchmod"):
+                os.fchmod(fd, stat.S_IMODE(like.st_mode))
+            times = like.st_atime_ns, like.st_mtime_ns
+            os.utime(fd if os.utime in os.supports_fd else root / path, ns=times)
+
+
+def append_plain(root: Path, path: str, content: bytes) -> None:
+    """Append to a regular file below `root`, or make it. Raises NotPlainError and OSError."""
+    *parents, name = path.split("/")
+    with _folder(root, parents, []) as folder:
+        if (found := folder.stat(name)) is not None:
+            _require_regular(found, path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _FILE | _PATIENCE
+        with os.fdopen(folder.open(name, flags), "ab") as file:
+            _require_regular(os.fstat(file.fileno()), path)
+            file.write(content)
+
+
+def make_plain(folder: Path) -> None:
+    """Make a folder, unless it exists. Raises NotPlainError if a link or a file is in its place."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _folder(folder.parent, (folder.name,), []):
+        pass
+
+
+def link_plain(root: Path, path: str, target: str) -> None:
+    """Make a link at `path` below `root`, where nothing may be. Creates missing folders. Raises
+    NotPlainError if a link or a file stands on the way, and OSError."""
+    *parents, name = path.split("/")
+    with _folder(root, parents, []) as folder:
+        folder.link(name, target)
+
+
 def _staged(root: Path, path: str, content: bytes, undo: Undo) -> _New:
     *parents, name = path.split("/")
     with _folder(root, parents, undo) as folder:
@@ -235,7 +290,7 @@ def _staged(root: Path, path: str, content: bytes, undo: Undo) -> _New:
 def _require_regular(found: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(found.st_mode) or _stands_elsewhere(found):
         kind = "a link" if stat.S_ISLNK(found.st_mode) else "no regular file"
-        raise NotPlainError(f"{path} is {kind}; this backend reads and writes regular files only")
+        raise NotPlainError(f"{path} is {kind}; Tidegate reads and writes only regular files here")
 
 
 def _stands_elsewhere(found: os.stat_result) -> bool:
@@ -276,7 +331,7 @@ def _folder(root: Path, parts: Sequence[str], made: Undo | None = None) -> Itera
             if (found := folder.stat(part)) is None:
                 raise FileNotFoundError(part)
             if not stat.S_ISDIR(found.st_mode) or _stands_elsewhere(found):
-                raise NotPlainError(f"{part} is a link or no folder; this backend follows no links")
+                raise NotPlainError(f"{part} is a link or no folder; no link is followed here")
             folder = _Folder(folder.path / part, _descend(folder.fd, part, opened))
         yield folder
     finally:

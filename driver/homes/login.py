@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from driver.filesystem.safe_file_access import NotPlainError, read_plain
+from driver.filesystem.safe_file_access import NotPlainError, read_plain, replace_plain
 from driver.filesystem.tree import copy_into
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import read_bytes, write_bytes_atomic
@@ -50,9 +50,8 @@ def lend(login: Iterable[LoginFile], home: Path) -> Lent:
             if one.keep:
                 known = parse_foreign(content)
                 content = json.dumps({key: known[key] for key in one.keep if key in known}).encode()
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.touch(mode=0o600)
-            target.write_bytes(content)
+            home.mkdir(parents=True, exist_ok=True)
+            replace_plain(home, one.name, content, mode=0o600)
             if one.is_renewed:
                 lent[one] = content
     return lent

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from driver.filesystem.safe_file_access import NotPlainError, link_plain
 from driver.filesystem.tree import copy_into
 from driver.homes.login import Lent, LoginFile, lend
 from driver.homes.toolchains import TOOLCHAIN_PLACES
@@ -48,6 +49,7 @@ class HomeRecipe:
     def furnish(self, home: Path, environment: Mapping[str, str]) -> Lent:
         """Fill a home; returns the login that its command may renew. Settings of the user's home
         that were changed during the wave are as HOME of `environment` has them."""
+        home.mkdir(parents=True, exist_ok=True)
         view = Path(environment.get("HOME") or self.user)
         for name, target in self.links:
             if self.has_own_caches and name in _MADE_ANEW:
@@ -56,9 +58,10 @@ class HomeRecipe:
                 copy_into(kept, home / name)
             else:
                 _link(home, name, target)
+        lent = lend(self.login, home)  # first, or a link of the set-up could lead it elsewhere
         if self.prepared is not None:
             _link_entries(self.prepared, home, "")
-        return lend(self.login, home)
+        return lent
 
     def environment(
         self,
@@ -96,11 +99,8 @@ def _kept(view: Path, name: str) -> Path | None:
 
 def _link(home: Path, name: str, target: Path) -> None:
     """Make a link that the home lacks; none below another link, which would change the target."""
-    link = home / name
-    above = (home / parent for parent in Path(name).parents)
-    if not os.path.lexists(link) and not any(one.is_symlink() for one in above):
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(target)
+    with suppress(FileExistsError, NotPlainError):
+        link_plain(home, name, str(target))
 
 
 def _link_entries(source: Path, home: Path, below: str) -> None:

@@ -18,7 +18,7 @@ from driver.domain.commit_message import trailers_in
 from driver.domain.results import ItemOutcome, Verdict
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Ending, Finished
-from driver.filesystem.safe_file_access import regular_bytes
+from driver.filesystem.safe_file_access import regular_bytes, replace_plain
 from driver.git.branch_view import HEADS
 from driver.git.command import raw, redacted, text
 from driver.git.private_git import CommitSpec
@@ -208,7 +208,7 @@ class AskedHooks:
         if hook is None:
             return message
         file = checkout.path / _MESSAGE
-        file.write_bytes(raw(message))
+        replace_plain(checkout.path, _MESSAGE, raw(message))
         done = self._run(slug, COMMIT_MSG, (str(hook), _MESSAGE), checkout)
         if (judged := self._judge(slug, COMMIT_MSG, done)) is not None:
             told = f"{judged.reason}; {_OUR_TEXT}" if judged.verdict is Verdict.REFUSED else ""

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 from dataclasses import replace
 from pathlib import Path
 
 from driver.domain.findings import Finding, FindingKind
 from driver.domain.results import CANARY, Evidence, RunKind, TestRun
-from driver.filesystem.safe_file_access import regular_bytes
+from driver.filesystem.safe_file_access import regular_bytes, replace_plain
 from driver.filesystem.tree import Signature, signature_at
 from driver.policy import known_red
 from driver.policy.acceptance import is_check_beside, names_limit
@@ -261,17 +260,15 @@ def _write(top: Path, canary: Canary) -> None:
     old. Raises OSError if it would replace a file that it does not amend, or a link leads out
     of `top`."""
     path = top / canary.path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.parent.resolve().is_relative_to(top.resolve()):
+    real, within = top.resolve(), path.parent.resolve()
+    if not within.is_relative_to(real):
         raise OSError(f"a link on the way to {canary.path} leads out of the repository")
-    amended = canary.amends and os.path.lexists(path)
-    before = (path if amended else path.parent).lstat()
-    ends = "\n"
-    if amended:
-        ends = "\r\n" if b"\r\n" in regular_bytes(path) else ends
-        path.unlink()  # never write through a link
-    with path.open("x", encoding="utf-8", newline=ends) as stream:
-        stream.write(canary.text)
-    if stat.S_ISREG(before.st_mode):
-        path.chmod(stat.S_IMODE(before.st_mode))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    there = os.path.lexists(path)
+    if there and not canary.amends:
+        raise FileExistsError(f"{canary.path} exists already")
+    beside = path if there else within
+    before = beside.lstat() if os.path.lexists(beside) else None
+    is_dos = there and b"\r\n" in regular_bytes(path)
+    text = canary.text.replace("\n", "\r\n") if is_dos else canary.text
+    name = (within / path.name).relative_to(real).as_posix()
+    replace_plain(real, name, text.encode(), like=before)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from driver.domain.ownership import OwnedPath
 from driver.execution.command import Command, Finished
-from driver.filesystem.safe_file_access import regular_bytes
+from driver.filesystem.safe_file_access import regular_bytes, replace_plain
 from driver.policy.installed_modules import may_name_dependencies
 from driver.python_imports import probe
 from driver.python_imports.question import ImportQuestion, question_of
@@ -117,9 +117,10 @@ def ask(
     question = asked.question
     script = folder / f"{_PLUGIN}.py"
     source = resources.files(probe.__package__ or "") / "probe.py"
-    script.write_text(source.read_text("utf-8"), encoding="utf-8")
+    replace_plain(folder.parent, f"{folder.name}/{script.name}", source.read_bytes())
     given = folder / "question.json"
-    given.write_text(json.dumps(_given(paths, top, question)), encoding="utf-8")
+    whole = json.dumps(_given(paths, top, question)).encode()
+    replace_plain(folder.parent, f"{folder.name}/{given.name}", whole)
     environment = {**environment, probe.INPUT: str(given)}
     words = (*question.words, *question.folders)
     if question.plugin:

@@ -16,7 +16,7 @@ from driver.domain.results import PROOF, Change, RunKind, TestName, TestRun
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
 from driver.filesystem.build_folders import private_builds
-from driver.filesystem.safe_file_access import regular_bytes
+from driver.filesystem.safe_file_access import regular_bytes, replace_plain
 from driver.policy import known_red
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
@@ -213,10 +213,10 @@ def _without_notices(reports: Reports, result: CommandResult) -> CommandResult:
     """The result of a test as if no report had been asked for."""
     for path in _streams(result.output_file) if reports.asked and result.output_file else ():
         with suppress(OSError):
-            if path.stat().st_size <= MAX_READ_BYTES:
-                text = path.read_bytes().decode("utf-8", "surrogateescape")
-                if (without := reports.without_notices(text)) != text:
-                    path.write_bytes(without.encode("utf-8", "surrogateescape"))
+            text = regular_bytes(path, MAX_READ_BYTES).decode("utf-8", "surrogateescape")
+            if (without := reports.without_notices(text)) != text:
+                whole = without.encode("utf-8", "surrogateescape")
+                replace_plain(path.parent, path.name, whole, mode=0o600)
     return replace(
         result,
         stdout=reports.without_notices(result.stdout),

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from driver.filesystem.safe_file_access import regular_bytes
+from driver.filesystem.safe_file_access import regular_bytes, replace_plain
 
 _MAX_BYTES = 1_000_000
 _MAX_REFS = 10_000
@@ -105,9 +105,8 @@ def put_back_head(clone: Path, base: str, branch: str | None) -> None:
             (git_dir / name).unlink(missing_ok=True)
     if branch:
         ref = f"refs/heads/{branch}"
-        (git_dir / ref).parent.mkdir(parents=True, exist_ok=True)
-        _replace(git_dir / ref, base)
-    _replace(git_dir / "HEAD", f"ref: refs/heads/{branch}" if branch else base)
+        replace_plain(clone, f".git/{ref}", _line(base))
+    replace_plain(clone, ".git/HEAD", _line(f"ref: refs/heads/{branch}" if branch else base))
 
 
 def is_own(clone: Path, path: str) -> bool:
@@ -117,10 +116,8 @@ def is_own(clone: Path, path: str) -> bool:
     return not any(one.is_symlink() for one in (own, *above))
 
 
-def _replace(path: Path, line: str) -> None:
-    # Unlinked first, or the write would follow a link that the agent made.
-    path.unlink(missing_ok=True)
-    path.write_bytes(f"{line}\n".encode("utf-8", "surrogateescape"))
+def _line(text: str) -> bytes:
+    return f"{text}\n".encode("utf-8", "surrogateescape")
 
 
 def _ref(git_dir: Path, name: str) -> str | None:

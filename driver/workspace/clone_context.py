@@ -33,7 +33,7 @@ from driver.preparation.warm_places import AGENTS, TESTS, WarmPlaces
 from driver.walls.roles import Places
 from driver.workspace import setup
 from driver.workspace.clone_workspace import CloneWorkspace
-from driver.workspace.own_git import OwnGit, exclude
+from driver.workspace.own_git import OwnGit, exclude, put_index
 from driver.workspace.repository_context import GitContext, Observed, TestCheckout
 from driver.workspace.root import all_or_nothing, own_folder
 from driver.workspace.setup import Preparation, SetupError, check_copies
@@ -135,7 +135,7 @@ class CloneContext(GitContext):
             started_ns = newest_ns(tick.stat())
             tick.unlink()
             made.collect_start(started_ns)
-            shutil.copyfile(index, top / ".git" / "index")
+            put_index(top, index)
         return made
 
     @contextlib.contextmanager

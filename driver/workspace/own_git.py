@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+from driver.filesystem.safe_file_access import regular_bytes, replace_plain
 from driver.filesystem.tree import remove_tree
 from driver.git.private_git import PrivateGit, Repository
 from driver.git.repository import lay_git_dir
@@ -57,6 +58,11 @@ class OwnGit:
         return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
 
 
+def put_index(clone: Path, index: Path) -> None:
+    """Let the clone's git have a copy of `index`, whatever a set-up made of its own."""
+    replace_plain(clone, ".git/index", regular_bytes(index))
+
+
 def exclude(clone: Path) -> None:
     """Let an agent's git ignore files that its program would else have the project ignore."""
-    (clone / ".git" / "info" / "exclude").write_bytes(_CLONE_EXCLUDE)
+    replace_plain(clone, ".git/info/exclude", _CLONE_EXCLUDE)

@@ -45,6 +45,7 @@ from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.cli.endings import command_result, left_running, not_run
 from driver.domain.results import BUILD
 from driver.execution.processes import Command, Finished, Processes, child_environment
+from driver.filesystem.safe_file_access import make_plain
 from driver.homes.login import LoginFile
 from driver.walls.system import program_places
 from state_store.values.lazy_dataclass import replace
@@ -303,9 +304,10 @@ class LocalDriver(AgentDriver):
 
 @contextmanager
 def dispatch_folder(request: WorkerRequest) -> Iterator[Path]:
-    """The request's scratch folder, or else a temporary folder for this dispatch."""
+    """The request's scratch folder, or else a temporary folder for this dispatch. Raises
+    NotPlainError if an earlier agent put a link in its place."""
     if request.scratch is not None:
-        request.scratch.mkdir(parents=True, exist_ok=True)
+        make_plain(request.scratch)
         yield request.scratch
         return
     with tempfile.TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as folder:

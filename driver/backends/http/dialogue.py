@@ -42,6 +42,7 @@ from driver.backends.http.patch_protocol import (
 )
 from driver.backends.http.reply import TransportError
 from driver.backends.http.request_shape import Shapes, payload, without_refused
+from driver.filesystem.safe_file_access import NotPlainError, append_plain
 from state_store.redaction.installed import redacted_value
 from state_store.values.lazy_dataclass import dataclass, field
 
@@ -213,7 +214,7 @@ class Dialogue:
         folder = self._request.scratch
         if folder is None:
             return
-        with suppress(OSError):  # a failed log entry stops no work
-            folder.mkdir(parents=True, exist_ok=True)
-            with (folder / "exchange.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(redacted_value(parts)) + "\n")
+        with suppress(OSError, NotPlainError):  # a failed log entry stops no work
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            line = json.dumps(redacted_value(parts)) + "\n"
+            append_plain(folder.parent, f"{folder.name}/exchange.jsonl", line.encode())

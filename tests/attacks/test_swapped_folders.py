@@ -1,0 +1,226 @@
+"""A link in a place that agents and tests can write leads no write of Tidegate out of it.
+
+Each case lays the link, before the write, where the file or a folder above it should be.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from driver.backend_api.driver import CommandResult, WorkerRequest
+from driver.backends.command import CommandDriver
+from driver.backends.recorded import RecordedFile
+from driver.backends.replay import apply_files
+from driver.domain.results import MODE_FILE, MODE_LINK
+from driver.filesystem.safe_file_access import (
+    NotPlainError,
+    append_plain,
+    link_plain,
+    replace_plain,
+)
+from driver.git.private_git import PrivateGit, open_repository
+from driver.homes.login import LoginFile
+from driver.homes.private_home import HomeRecipe
+from driver.verification.test_run import counted_run
+from driver.workspace.agent_clone import put_back_head
+from driver.workspace.clone_context import CloneContext
+from driver.workspace.setup import Preparation, SetupCommand
+from state_store.documents.errors import TidegateError
+from tests.support.repos import make_repo, user_environ
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+OWN = "the user's own\n"
+NAMES = ("file", "HEAD", "exclude", "main", "auth.json", "prompt.txt", "exchange.jsonl")
+Write = Callable[[Path, str], object]
+
+
+@pytest.fixture
+def decoy(tmp_path: Path) -> Path:
+    """A folder of the user, of which nothing may change."""
+    folder = tmp_path / "decoy"
+    (folder / "below").mkdir(parents=True)
+    for name in NAMES:
+        (folder / name).write_text(OWN)
+        (folder / "below" / name).write_text(OWN)
+    return folder
+
+
+def assert_untouched(decoy: Path) -> None:
+    found = {str(path.relative_to(decoy)) for path in decoy.rglob("*")}
+    assert found == {*NAMES, "below", *(f"below/{name}" for name in NAMES)}
+    assert {path.read_text() for path in decoy.rglob("*") if path.is_file()} == {OWN}
+
+
+def one_sentence(error: BaseException) -> bool:
+    return bool(str(error)) and "\n" not in str(error)
+
+
+WRITES: Mapping[str, Write] = {
+    "replace": lambda root, path: replace_plain(root, path, b"ours"),
+    "append": lambda root, path: append_plain(root, path, b"ours"),
+    "link": lambda root, path: link_plain(root, path, "/nowhere"),
+    "replay": lambda root, path: apply_files(root, (RecordedFile(path, MODE_FILE, b"ours"),)),
+    "replay a link": lambda root, path: apply_files(root, (RecordedFile(path, MODE_LINK, b"x"),)),
+}
+
+
+@pytest.mark.parametrize("way", list(WRITES))
+@pytest.mark.parametrize("swapped", ["a", "a/b"])
+def test_a_swapped_folder_stops_the_write(
+    way: str, swapped: str, tmp_path: Path, decoy: Path
+) -> None:
+    root = tmp_path / "root"
+    (root / swapped).parent.mkdir(parents=True)
+    (root / swapped).symlink_to(decoy)
+    with pytest.raises(Exception) as stopped:  # noqa: PT011 - the replay has a class of its own
+        WRITES[way](root, f"{swapped}/file")
+    with pytest.raises(Exception):  # noqa: PT011, B017
+        WRITES[way](root, f"{swapped}/below/new")
+    assert one_sentence(stopped.value)
+    assert "is a link" in str(stopped.value)
+    assert_untouched(decoy)
+
+
+def test_a_link_in_place_of_the_file_is_replaced_or_refused(tmp_path: Path, decoy: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    for name in ("replaced", "appended", "linked", "replayed"):
+        (root / name).symlink_to(decoy / "file")
+    replace_plain(root, "replaced", b"ours")
+    apply_files(root, (RecordedFile("replayed", MODE_FILE, b"ours"),))
+    with pytest.raises(NotPlainError, match="is a link"):
+        append_plain(root, "appended", b"ours")
+    with pytest.raises(FileExistsError):
+        link_plain(root, "linked", "/nowhere")
+    assert (root / "replaced").read_bytes() == (root / "replayed").read_bytes() == b"ours"
+    assert not (root / "replaced").is_symlink()
+    assert_untouched(decoy)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    for name in ("replaced", "appended"):
+        os.mkfifo(tmp_path / name)
+    replace_plain(tmp_path, "replaced", b"ours")
+    with pytest.raises(NotPlainError, match="no regular file"):
+        append_plain(tmp_path, "appended", b"ours")
+
+
+def test_a_new_file_looks_like_another(tmp_path: Path) -> None:
+    like = tmp_path / "like"
+    like.write_text("x")
+    like.chmod(0o750)
+    os.utime(like, ns=(10**18, 10**18 + 5 * 10**9))
+    replace_plain(tmp_path, "new/file", b"ours", like=like.stat())
+    seen = (tmp_path / "new" / "file").stat()
+    assert (seen.st_mode, seen.st_mtime_ns) == (like.stat().st_mode, like.stat().st_mtime_ns)
+
+
+@pytest.mark.parametrize("swapped", ["the file", "the folder"])
+def test_an_agent_cannot_have_the_next_prompt_written_elsewhere(
+    swapped: str, tmp_path: Path, decoy: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    if swapped == "the folder":
+        scratch.symlink_to(decoy)
+    else:
+        scratch.mkdir()
+        (scratch / "prompt.txt").symlink_to(decoy / "prompt.txt")
+    driver = CommandDriver([sys.executable, "-c", "pass", "{prompt_file}"])
+    work = tmp_path / "work"
+    work.mkdir()
+    request = WorkerRequest("PROMPT", (), str(work), scratch=scratch)
+    if swapped == "the file":
+        driver.dispatch_worker(request)
+        assert (scratch / "prompt.txt").read_text() == "PROMPT"
+    else:
+        with pytest.raises(NotPlainError, match="scratch is a link") as stopped:
+            driver.dispatch_worker(request)
+        assert one_sentence(stopped.value)
+    assert_untouched(decoy)
+
+
+def test_the_head_of_a_clone_is_not_written_through_links(tmp_path: Path, decoy: Path) -> None:
+    clone = tmp_path / "clone"
+    (clone / ".git" / "refs").mkdir(parents=True)
+    (clone / ".git" / "refs" / "heads").symlink_to(decoy)
+    (clone / ".git" / "HEAD").symlink_to(decoy / "HEAD")
+    with pytest.raises(NotPlainError) as stopped:
+        put_back_head(clone, "a" * 40, "main")
+    assert one_sentence(stopped.value)
+    put_back_head(clone, "a" * 40, None)
+    assert_untouched(decoy)
+
+
+def test_a_set_up_does_not_get_the_login_of_the_agent(tmp_path: Path, decoy: Path) -> None:
+    """In the home that it prepared, all that the tests can read, a folder is a link."""
+    prepared, home, login = tmp_path / "prepared", tmp_path / "home", tmp_path / "login.json"
+    for folder in (prepared, home):
+        folder.mkdir()
+    login.write_text("a secret")
+    for name in (".codex", ".config"):
+        (prepared / name).symlink_to(decoy)
+    (prepared / ".claude").mkdir()
+    files = [".codex/auth.json", ".config/x/auth.json", ".claude/auth.json"]
+    lent = [LoginFile(name, login) for name in files]
+    HomeRecipe(tmp_path, prepared=prepared, login=tuple(lent)).furnish(home, {})
+    assert_untouched(decoy)
+    assert not any((prepared / ".claude").iterdir())
+    assert {(home / name).read_text() for name in files} == {"a secret"}
+
+
+def test_no_login_is_written_through_a_link_that_a_home_has(tmp_path: Path, decoy: Path) -> None:
+    home, login = tmp_path / "home", tmp_path / "login.json"
+    home.mkdir()
+    login.write_text("a secret")
+    (home / ".codex").symlink_to(decoy)
+    HomeRecipe(tmp_path, login=(LoginFile(".codex/auth.json", login),)).furnish(home, {})
+    assert_untouched(decoy)
+
+
+@pytest.mark.parametrize("swapped", ["info", "index"])
+def test_a_set_up_cannot_have_git_files_written_elsewhere(
+    swapped: str, tmp_path: Path, decoy: Path
+) -> None:
+    environ = user_environ(tmp_path / "home")
+    user = make_repo(tmp_path / "repo", environ, {"a.txt": "a\n"})
+    (user.path / "a.txt").write_text("b\n")
+
+    def swap(_: SetupCommand, top: Path, __: Mapping[str, str]) -> str:
+        (top / ".git" / swapped).rename(top / "away")
+        (top / ".git" / swapped).symlink_to(decoy if swapped == "info" else decoy / "file")
+        return ""
+
+    repo = open_repository(user.path, environ)
+    git = PrivateGit.create(tmp_path / "private", repo, environ)
+    prepare = Preparation(setup=("x",), run=swap)
+    context = CloneContext(tmp_path / "root", git, repo, prepare)
+    try:
+        with suppress(TidegateError):
+            context.workspace("x")
+    finally:
+        context.close()
+    assert_untouched(decoy)
+
+
+def test_an_output_that_became_a_link_is_not_rewritten(tmp_path: Path) -> None:
+    decoy, output, whole = tmp_path / "decoy", tmp_path / "output", [""]
+    (tmp_path / "test_x.py").write_text("")
+
+    def once(_: object, environment: Mapping[str, str]) -> CommandResult:
+        asked = shlex.split(environment.get("PYTEST_ADDOPTS", ""))
+        path = next((one.partition("=")[2] for one in asked if "xml=" in one), "")
+        whole[0] = f"---- generated xml file: {path} ----\nmy own\n"
+        decoy.write_text(whole[0])
+        (tmp_path / "output.out").symlink_to(decoy)
+        return CommandResult(0, whole[0], output_file=str(tmp_path / "output.out"))
+
+    result, _ = counted_run("python -m pytest -q", tmp_path, {}, output, once)
+    assert result.stdout == "my own\n"
+    assert decoy.read_text() == whole[0]
