@@ -237,10 +237,6 @@ class PrivateGit(PrivateTrees):
         """Record the content, mode and stat data of files on disk in an index."""
         self._update_index(work_tree, index, "--stdin", [*paths])
 
-    def commit_text(self, commit: str) -> bytes:
-        """The whole text of a commit."""
-        return self._git("cat-file", "commit", commit).stdout
-
     def commit_like(
         self, found: bytes, listed: Mapping[str, Entry], path: str, mode: str, content: bytes
     ) -> str:
@@ -274,6 +270,18 @@ class PrivateGit(PrivateTrees):
         except GitError:
             if commit_at(repo, ref, self.environ) != commit:  # else another run created it first
                 raise
+
+    def replace_ref(self, repo: Repository, commit: str, ref: str, old: str) -> None:
+        """Store a commit in the user's repository as `ref`, and remove the ref `old` that kept it.
+
+        Raises GitError if `ref` has another value.
+        """
+        lines = f"create {ref} {commit}\ndelete {old} {commit}\n"
+        both = (f"--git-dir={repo.git_dir}", "update-ref", "--no-deref", "--stdin")
+        done = run_git(both, cwd=repo.top, env=self.env, stdin=raw(lines), accept=(0, 1, 128))
+        if not done.ok:  # one of them may be so already
+            self.create_ref(repo, commit, ref)
+            self.delete_ref(repo, commit, old)
 
     def delete_ref(self, repo: Repository, commit: str, ref: str) -> None:
         """Remove a `ref` of ours from the user's repository, if it is at `commit`."""

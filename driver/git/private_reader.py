@@ -125,7 +125,26 @@ class PrivateTrees(PrivateDir):
 
     def tree_of(self, commit: str) -> str:
         """The id of a commit's tree."""
+        if len(commit) == len(self._no_object) and (found := self._commit(commit)):
+            return text(found[len(b"tree ") :].partition(b"\n")[0])
         return self._id(self._git("rev-parse", "--verify", "-q", f"{commit}^{{tree}}"))
+
+    def commit_text(self, commit: str) -> bytes:
+        """The whole text of a commit."""
+        return self._commit(commit) or self._git("cat-file", "commit", commit).stdout
+
+    def _commit(self, commit: str) -> bytes:
+        """The text of the commit with this id; b"" if it is none."""
+        held = self._recent.among([commit]).get(commit, b"")
+        if held.startswith(b"tree "):
+            return held
+        printed = self._git("cat-file", "--batch", stdin=raw(f"{commit}\n")).stdout
+        found = next(read_objects(printed))
+        if found.kind != "commit" or found.name != commit:
+            return b""
+        if not misnamed(printed):
+            self._recent.keep(printed)
+        return found.body
 
     def subtree(self, commit: str, path: str) -> str:
         """The id of a folder's tree in a commit, or "". The folder "" is the whole tree."""
@@ -161,6 +180,9 @@ class PrivateTrees(PrivateDir):
         """The changes from one tree to another, by path. A rename is a deletion and an addition."""
         if base_tree == tree:
             return ()
+        before, after = self.small.files_of(base_tree), self.small.files_of(tree)
+        if before is not None and after is not None:
+            return _changes_of(before, after)
         listed = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree, tree)
         fields = records(listed.stdout)
         changes = tuple(map(_change, fields[::2], fields[1::2]))
@@ -268,4 +290,14 @@ def _change(entry: str, path: str) -> Change:
         blob=None if gone else blob,
         base_mode=None if new else base_mode,
         base_blob=None if new else base_blob,
+    )
+
+
+def _changes_of(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> tuple[Change, ...]:
+    """The changes from the files of one tree to those of another, in the order of git."""
+    changed = {p for p in before.keys() | after.keys() if before.get(p) != after.get(p)}
+    none = (None, None)
+    return tuple(
+        Change(path, *after.get(path, none), *before.get(path, none))
+        for path in sorted(changed, key=raw)
     )

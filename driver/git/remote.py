@@ -73,12 +73,24 @@ def find_remote(
     chosen = next((one for one in wanted if one in there), None)
     if chosen is None:
         return None
-    url = text(git_in(repo, environ, "remote", "get-url", "--push", chosen).stdout).splitlines()[0]
+    url = _push_url(settings, chosen)
+    if not url:
+        asked = git_in(repo, environ, "remote", "get-url", "--push", chosen).stdout
+        url = text(asked).splitlines()[0]
     if ":" not in url.split("/", 1)[0] and not url.startswith(("/", "~")):
         url = str(repo.top / url)  # relative to the user's checkout
     frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
     address = last[f"remote.{chosen}.url"]
     return Remote(chosen, url, frozen, processes or Processes(), address)
+
+
+def _push_url(settings: Sequence[tuple[str, str]], name: str) -> str:
+    """The URL to which git pushes to a remote; "" if git has to be asked."""
+    if any(key.endswith(("insteadof", ".vcs")) for key, _ in settings):
+        return ""
+    urls = [value for key, value in settings if key == f"remote.{name}.url"]
+    push_urls = [value for key, value in settings if key == f"remote.{name}.pushurl"]
+    return "" if not all(urls + push_urls) else (push_urls or urls)[0]
 
 
 def refs_on(

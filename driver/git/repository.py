@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -38,6 +39,10 @@ _NO_WORK_TREE = (b"must be run in a work tree", b"bare repository")
 _FACTS = 5  # that git tells of a repository, a line each, before its commit
 _ELSEWHERE = "refs/heads/.invalid"  # in the HEAD of a repository that keeps its refs in a table
 _OLDEST_GIT = (2, 32)  # the first with GIT_CONFIG_GLOBAL and GIT_CONFIG_COUNT, which isolate git
+
+# No dots: those of a name that ends in ".lock", or of "a..b", are for git.
+_PLAIN_REF = re.compile(r"refs/(heads|tidegate)(/[\w-]+)+", re.ASCII)
+_REF_FILE = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\n")
 
 _VERSIONS: dict[str, str] = {}  # by the path of the program: it is asked once
 
@@ -301,5 +306,27 @@ def read_from(*objects: Path) -> tuple[Path, ...]:
 
 def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:
     """The commit of a ref in the user's repository; "" if there is no such ref."""
+    if (found := _commit_in_files(repo, ref)) is not None:
+        return found
     asked = ("rev-parse", "-q", "--verify", ref)
     return text(git_in(repo, environ, *asked, accept=(0, 1)).stdout).strip()
+
+
+def _commit_in_files(repo: Repository, ref: str) -> str | None:
+    """The commit of a plain ref as the files of git tell it; "" if there is no such ref, None if
+    git has to be asked."""
+    if not _PLAIN_REF.fullmatch(ref):
+        return None
+    path, packed = repo.common_dir / ref, b""
+    try:
+        with suppress(FileNotFoundError):  # then it may be in the file of all refs
+            if not stat.S_ISDIR(path.lstat().st_mode):
+                content = regular_bytes(path)
+                plain = _REF_FILE.fullmatch(content) and not path.is_symlink()
+                return text(content[:-1]) if plain else None
+        with suppress(FileNotFoundError):
+            packed = regular_bytes(repo.common_dir / "packed-refs")
+    except OSError:  # where the refs are in a table, no folder of them is there
+        return None
+    found = re.search(rb"^([0-9a-f]+) %s$" % re.escape(raw(ref)), packed, re.MULTILINE)
+    return text(found[1]) if found else ""

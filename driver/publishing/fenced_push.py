@@ -105,7 +105,9 @@ class Push:
     def _check(self, there: Mapping[str, str]) -> PushResult:
         """Read the published items of the branches `there`; not ok if they cannot be fetched."""
         git, base = self.context.git, [self.context.base]
-        heads = {ref: at for ref, at in there.items() if ref.startswith(HEADS)}
+        heads = {ref: at for ref, at in there.items() if ref.startswith(HEADS) and at not in base}
+        if not heads:
+            return PushResult(True)
         if not (got := bring(git, self.remote, heads)).ok:
             return got
         mine = by_task(shipments_in(git, {"": self.commit}, without=base))

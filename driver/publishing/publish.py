@@ -228,8 +228,7 @@ def put_on_branch(context: CloneContext, tip: str, branch: str) -> None:
 
     Raises GitError if the name was taken meanwhile.
     """
-    context.git.create_ref(context.repository, tip, f"{HEADS}{branch}")
-    context.git.delete_ref(context.repository, tip, pending_ref(tip))
+    context.git.replace_ref(context.repository, tip, f"{HEADS}{branch}", pending_ref(tip))
 
 
 def _kept_after_failure(shipment: Shipment, work: CommittedBatch, branch: str) -> Shipment:

@@ -209,7 +209,7 @@ def test_a_push_that_a_halt_finds_under_way_is_finished_and_told(stage: Halted) 
 @on_a_stage
 def test_commits_that_a_halt_found_unpushed_are_pushed_by_the_next_run(stage: Halted) -> None:
     stage.plan_for(*DONE)
-    with stage.started(fail="git.after_update-ref@3=stop") as program:
+    with stage.started(fail="git.after_update-ref@2=stop") as program:
         assert eventually(lambda: is_stopped(program.pid), WAITING_S), stage.said()
         (stage.state / ".HALT").write_text('{"reason": "enough"}', encoding="utf-8")
         program.send_signal(signal.SIGCONT)
