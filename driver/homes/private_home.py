@@ -41,7 +41,7 @@ class HomeRecipe:
     program. With `has_own_caches` the caches that their tools must write are not linked."""
 
     user: Path
-    links: tuple[tuple[str, Path], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
     prepared: Path | None = None
     login: tuple[LoginFile, ...] = ()
     has_own_caches: bool = False
@@ -74,10 +74,11 @@ class HomeRecipe:
         places `reached` are left out, and so is what leads back into the user's home; None is for
         all."""
         found = {name: value for name, value in given.items() if name not in _LEADS_BACK}
-        for name in TOOLCHAIN_PLACES if reached is not None else ():
-            path = Path(found.get(name, "/"))
-            if not any(path.is_relative_to(place) for place in reached or ()):
-                found.pop(name, None)
+        if reached is not None:
+            places = tuple(f"{place}/" for place in reached)
+            for name in [one for one in TOOLCHAIN_PLACES if one in found]:
+                if not f"{found[name]}/".startswith(places):
+                    del found[name]
         own = dict(zip(_VARIABLES, map(str, (home, *[temporary] * 3)), strict=True))
         return {**found, **own, **_for_java(home, found)}
 
@@ -97,10 +98,10 @@ def _kept(view: Path, name: str) -> Path | None:
     return path if path.exists() and not any(one.is_symlink() for one in parts) else None
 
 
-def _link(home: Path, name: str, target: Path) -> None:
+def _link(home: Path, name: str, target: str) -> None:
     """Make a link that the home lacks; none below another link, which would change the target."""
     with suppress(FileExistsError, NotPlainError):
-        link_plain(home, name, str(target))
+        link_plain(home, name, target)
 
 
 def _link_entries(source: Path, home: Path, below: str) -> None:
@@ -113,4 +114,4 @@ def _link_entries(source: Path, home: Path, below: str) -> None:
             if name in _SHARED and not entry.is_symlink():
                 _link_entries(source, home, name)
             else:
-                _link(home, name, source / name)
+                _link(home, name, f"{source}/{name}")

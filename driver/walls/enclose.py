@@ -82,8 +82,8 @@ def _landlock_words(wall: Wall, means: Means) -> list[str]:
     own = ["mounts"] if means.namespaces else []
     if own and wall.network is not Network.HOST:
         own.append("network")
-    places = (*wall.readable, *wall.writable)
-    if own and not any(path.is_relative_to(SHARED_MEMORY) for path in places):
+    places = map(str, (*wall.readable, *wall.writable))
+    if own and not any(f"{path}/".startswith(f"{SHARED_MEMORY}/") for path in places):
         own.append("memory")
     closed = wall.network is Network.NONE or (wall.network is Network.LOOPBACK and not own)
     hidden = (*wall.hidden, *wall.hidden_files)
@@ -103,17 +103,18 @@ def _landlock_words(wall: Wall, means: Means) -> list[str]:
 
 def _bwrap(folder: Path, wall: Wall) -> list[str]:
     """The arguments of bwrap. Deeper paths come later, because each mount covers those before."""
-    mounts: list[tuple[Path, list[str]]] = [
-        *((path, ["--ro-bind-try", str(path), str(path)]) for path in wall.readable),
-        *((path, ["--tmpfs", str(path)]) for path in wall.hidden),
-        *((path, ["--ro-bind", "/dev/null", str(path)]) for path in wall.hidden_files),
-        *((path, ["--bind", str(path), str(path)]) for path in wall.writable),
+    mounts: list[tuple[str, tuple[str, ...]]] = [
+        *((str(path), ("--symlink", target, str(path))) for path, target in wall.aliases),
+        *((path, ("--ro-bind-try", path, path)) for path in map(str, wall.readable)),
+        *((path, ("--tmpfs", path)) for path in map(str, wall.hidden)),
+        *((path, ("--ro-bind", "/dev/null", path)) for path in map(str, wall.hidden_files)),
+        *((path, ("--bind", path, path)) for path in map(str, wall.writable)),
     ]
     size = ("--size", str(wall.limits.scratch)) if wall.limits.scratch else ()
     # bwrap leaves the settings of the kernel in /proc writable for root.
     proc = ("--proc", "/proc", "--remount-ro", "/proc")
     private = ["--dev", "/dev", *proc, *size, "--tmpfs", "/tmp"]
-    ordered = _needed(sorted(mounts, key=lambda mount: len(mount[0].parts)))
+    ordered = _needed(sorted(mounts, key=lambda mount: mount[0].count("/")))
     return [
         *("--unshare-all", "--cap-drop", "ALL"),
         *(("--share-net",) if wall.network is Network.HOST else ()),
@@ -124,14 +125,17 @@ def _bwrap(folder: Path, wall: Wall) -> list[str]:
 
 
 def _needed(
-    mounts: Iterable[tuple[Path, list[str]]],
-) -> Iterator[tuple[Path, list[str]]]:
+    mounts: Iterable[tuple[str, tuple[str, ...]]],
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The mounts, the shallow ones first, without those that change nothing: each costs time. The
     last mount around a path decides about it."""
-    made: dict[Path, str] = {}
+    made: dict[str, str] = {}
     for path, words in mounts:
-        around = next((made[up] for up in (path, *path.parents) if up in made), "")
-        if words[0] == "--ro-bind-try" and around == words[0]:
+        up = path
+        while up and up not in made:
+            up = up.rpartition("/")[0]
+        around = made.get(up, "")
+        if words[0] == "--ro-bind-try" and around in (words[0], "--symlink"):
             continue
         made[path] = words[0]
         yield path, words
@@ -150,7 +154,7 @@ def _container(command: Command, wall: Wall, means: Means, status: Path) -> list
         *((f"--pids-limit={limits.processes}",) if limits.processes else ()),
         *(f"--user={os.getuid()}:{os.getgid()}", f"--workdir={command.cwd}"),
         *(f"--env={name}" for name in command.env if name != "PATH"),
-        *(f"--volume={path}:{path}:ro" for path in wall.readable),
+        *(f"--volume={path}:{path}:ro" for path in (*wall.readable, *dict(wall.aliases))),
         *(f"--volume={path}:{path}:rw" for path in wall.writable),
         means.image,
     ]

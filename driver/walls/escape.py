@@ -12,7 +12,7 @@ from driver.execution.processes import Processes
 from driver.walls import attempts
 from driver.walls.inside import run_inside
 from driver.walls.stage import Stage, staged
-from driver.walls.system import hidden_files, hidden_paths, system_paths
+from driver.walls.system import hidden_files, hidden_paths, system_aliases, system_paths
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import dataclass, field
 
@@ -46,6 +46,7 @@ def attempted(means: Means, network: Network, processes: Processes) -> Held:
             writable=(stage.inside,),
             hidden=hidden_paths(),
             hidden_files=hidden_files(),
+            aliases=system_aliases(),
             network=network,
             limits=_LIMITS,
         )

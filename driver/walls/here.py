@@ -27,7 +27,9 @@ from driver.walls.system import (
     hidden_files,
     hidden_paths,
     named_toolchains,
+    outermost,
     path_programs,
+    system_aliases,
     system_paths,
     toolchain_paths,
 )
@@ -70,21 +72,34 @@ def system_here(
     """The parts of this machine that commands inside may read. `settings` are those of the user's
     home for checkers. Nothing in the folders `avoid` is a toolchain."""
     home = Path(environ.get("HOME") or "/nonexistent")
-    toolchains = (
+    shared = (
         *toolchain_paths(home),
         *path_programs(environ.get("PATH", ""), home),
         *named_toolchains(environ, home, avoid),
+        *(one for one in settings if one.exists()),
     )
+    readable_of = {Role.SETUP: existing(home, READ_BY_SETUPS)}
+    writable_of = {
+        Role.SETUP: existing(home, CACHES),
+        Role.HOOK: existing(home, WRITTEN_BY_HOOKS),
+    }
+    links = {
+        role: _links(home, (*writable_of.get(role, ()), *readable_of.get(role, ()), *shared))
+        for role in Role
+    }
     return System(
-        system_paths(),
+        outermost((*system_paths(), *shared)),
         hidden_paths(),
         hidden_files(),
-        toolchains,
-        home=home,
-        settings=tuple(one for one in settings if one.exists()),
-        readable_of={Role.SETUP: existing(home, READ_BY_SETUPS)},
-        writable_of={
-            Role.SETUP: existing(home, CACHES),
-            Role.HOOK: existing(home, WRITTEN_BY_HOOKS),
-        },
+        system_aliases(),
+        home,
+        readable_of,
+        writable_of,
+        links,
     )
+
+
+def _links(home: Path, paths: Iterable[Path]) -> tuple[tuple[str, str], ...]:
+    """The names in a private home of parts of the user's own, and their places there."""
+    inside = (one for one in outermost(paths) if home in one.parents)
+    return tuple(sorted((str(one.relative_to(home)), str(one)) for one in inside))

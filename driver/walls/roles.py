@@ -16,25 +16,19 @@ from state_store.values.lazy_dataclass import dataclass, field
 class System:
     """The parts of this machine that everybody inside may read, and the hidden parts of these.
 
-    `settings` are those of checkers in the `home`. `readable_of` and `writable_of` are further
-    parts of it for one role.
+    `aliases` are links of the system and their targets, such as `/bin`. `readable_of` and
+    `writable_of` are further parts of the user's `home` for one role. `links` are the names in a
+    private home of each role, with the parts of the user's home that they lead to.
     """
 
     readable: tuple[Path, ...]
     hidden: tuple[Path, ...] = ()
     hidden_files: tuple[Path, ...] = ()
-    toolchains: tuple[Path, ...] = ()
+    aliases: tuple[tuple[Path, str], ...] = ()
     home: Path = Path("/nonexistent")
-    settings: tuple[Path, ...] = ()
     readable_of: Mapping[Role, tuple[Path, ...]] = field(default_factory=dict)
     writable_of: Mapping[Role, tuple[Path, ...]] = field(default_factory=dict)
-
-    def links(self, role: Role) -> tuple[tuple[str, Path], ...]:
-        """The links that a private home of this role has to parts of the user's own."""
-        of_role = (*self.writable_of.get(role, ()), *self.readable_of.get(role, ()))
-        parts = dict.fromkeys((*of_role, *self.settings, *self.toolchains))
-        inside = (one for one in parts if self.home in one.parents)
-        return tuple(sorted((str(one.relative_to(self.home)), one) for one in inside))
+    links: Mapping[Role, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +67,6 @@ def wall_of(role: Role, places: Places, system: System, settings: RoleSettings) 
     return Wall(
         readable=(
             *system.readable,
-            *system.toolchains,
-            *system.settings,
             *system.readable_of.get(role, ()),
             *places.objects,
             *(() if prepares else places.prepared),
@@ -90,6 +82,7 @@ def wall_of(role: Role, places: Places, system: System, settings: RoleSettings) 
         ),
         hidden=system.hidden,
         hidden_files=system.hidden_files,
+        aliases=system.aliases,
         network=settings.network or NETWORK_OF[role],
         unix_sockets=settings.unix_sockets,
         limits=settings.limits,

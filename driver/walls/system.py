@@ -52,7 +52,32 @@ _BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "share", "include")
 def system_paths() -> tuple[Path, ...]:
     """The existing folders of the system, and the Python that runs Tidegate."""
     names = (*_SYSTEM, sys.prefix, sys.base_prefix, os.path.realpath("/etc/resolv.conf"))
-    return tuple(Path(name) for name in dict.fromkeys(names) if Path(name).exists())
+    aliases = {path for path, _ in system_aliases()}
+    found = (Path(name) for name in names if Path(name).exists())
+    return outermost(path for path in found if path not in aliases)
+
+
+def system_aliases() -> tuple[tuple[Path, str], ...]:
+    """The folders of the system that are links to others, such as `/bin`, and their targets."""
+    links = ((Path(name), os.path.realpath(name)) for name in _SYSTEM if Path(name).is_symlink())
+    return tuple((path, real) for path, real in links if _is_below(real, _SYSTEM))
+
+
+def outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The paths without those that lie in another one. One that a link leads out of it stays."""
+    given = list(map(str, dict.fromkeys(paths)))
+    around = {path: os.path.realpath(path) for path in given}
+
+    def lies_in_another(path: str) -> bool:
+        above = (one for one in given if one != path and _is_below(path, (one,)))
+        return any(_is_below(around[path], (around[one],)) for one in above)
+
+    return tuple(Path(path) for path in given if not lies_in_another(path))
+
+
+def _is_below(path: str, places: Iterable[str]) -> bool:
+    """True if the path is one of the places, or in one of them."""
+    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in places)
 
 
 def hidden_paths() -> tuple[Path, ...]:

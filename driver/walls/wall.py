@@ -79,14 +79,16 @@ class Wall:
     """The rules for a command. Paths are absolute. The deepest path that holds a file decides.
 
     All that is neither `readable` nor `writable` is out of reach. The folders `hidden`, and the
-    `hidden_files`, lie inside of readable ones. `unix_sockets` allows sockets of the file system at
-    the levels that cannot hide them. `groups` are the `cgroup.procs` files that the command joins.
+    `hidden_files`, lie inside of readable ones, and so do the targets of `aliases`. `unix_sockets`
+    allows sockets of the file system at the levels that cannot hide them. `groups` are the
+    `cgroup.procs` files that the command joins.
     """
 
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     hidden_files: tuple[Path, ...] = ()
+    aliases: tuple[tuple[Path, str], ...] = ()
     network: Network = Network.NONE
     unix_sockets: bool = False
     limits: Limits = field(default_factory=Limits)

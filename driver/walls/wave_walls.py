@@ -129,15 +129,15 @@ class Walls:
             return Enclosure(wall, self.means, places)
         made_anew = self.closed and role is not Role.SETUP
         prepared = None if role is Role.SETUP else places.prepared_home
-        links = (*self.system.links(role), *self._linked(given))
+        links = (*self.system.links.get(role, ()), *self._linked(given))
         recipe = HomeRecipe(self.system.home, links, prepared, has_own_caches=made_anew)
         return Enclosure(wall, self.means, places, recipe)
 
-    def _linked(self, given: RoleSettings) -> Iterator[tuple[str, Path]]:
+    def _linked(self, given: RoleSettings) -> Iterator[tuple[str, str]]:
         """The places that the settings name in the user's home."""
         for path in (*given.readable, *given.writable):
             if self.system.home in path.parents:
-                yield str(path.relative_to(self.system.home)), path
+                yield str(path.relative_to(self.system.home)), str(path)
 
     @property
     def _has_loopback(self) -> bool:

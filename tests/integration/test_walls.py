@@ -24,7 +24,7 @@ from driver.walls.choice import Asked, candidates
 from driver.walls.escape import OF_LIMITS, attempted
 from driver.walls.here import walls_here
 from driver.walls.inside import run_inside
-from driver.walls.system import hidden_files, hidden_paths, system_paths
+from driver.walls.system import hidden_files, hidden_paths, system_aliases, system_paths
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import replace
 from tests.support.processes import eventually
@@ -67,6 +67,7 @@ def run(
         writable=(work,),
         hidden=hidden_paths(),
         hidden_files=hidden_files(),
+        aliases=system_aliases(),
         network=network,
         limits=limits or Limits(),
     )

@@ -34,7 +34,7 @@ def test_a_home_leads_to_toolchains_and_to_what_its_set_up_installed(tmp_path: P
         (prepared / name).parent.mkdir(parents=True, exist_ok=True)
         (prepared / name).touch()
     home.mkdir()
-    links = ((".cargo/bin", user / ".cargo" / "bin"), (".cache/uv", user / ".cache"))
+    links = ((".cargo/bin", f"{user}/.cargo/bin"), (".cache/uv", f"{user}/.cache"))
     HomeRecipe(user, links, prepared, has_own_caches=True).furnish(home, {"HOME": str(user)})
     assert (home / ".cargo" / "bin").resolve() == user / ".cargo" / "bin"
     assert (home / ".cargo" / "registry").resolve() == prepared / ".cargo" / "registry"
@@ -53,7 +53,7 @@ def test_a_setting_that_changed_during_the_wave_is_as_it_was(tmp_path: Path) -> 
     (user / ".flake8").write_text("same", encoding="utf-8")
     (view / ".flake8").symlink_to(user / ".flake8")
     home.mkdir()
-    links = tuple((name, user / name) for name in (".mypy.ini", ".flake8"))
+    links = tuple((name, f"{user}/{name}") for name in (".mypy.ini", ".flake8"))
     HomeRecipe(user, links).furnish(home, {"HOME": str(view)})
     assert (home / ".mypy.ini").read_text(encoding="utf-8") == "before"
     assert (home / ".flake8").resolve() == user / ".flake8"
@@ -61,8 +61,11 @@ def test_a_setting_that_changed_during_the_wave_is_as_it_was(tmp_path: Path) -> 
 
 def test_no_link_is_made_below_a_link(tmp_path: Path) -> None:
     (tmp_path / "user" / "go").mkdir(parents=True)
-    links = (("go", tmp_path / "user" / "go"), ("go/pkg", tmp_path / "elsewhere"))
-    HomeRecipe(tmp_path / "user", links).furnish(tmp_path / "home", {})
+    home = tmp_path / "home"
+    home.mkdir()
+    links = (("go", f"{tmp_path}/user/go"), ("go/pkg", f"{tmp_path}/elsewhere"))
+    HomeRecipe(tmp_path / "user", links).furnish(home, {})
+    assert (home / "go").is_symlink()
     assert not (tmp_path / "user" / "go" / "pkg").is_symlink()
 
 

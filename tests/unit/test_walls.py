@@ -345,8 +345,8 @@ LOGIN = Path("/home/user/.agent")
 
 
 def wall_for(role: Role, settings: RoleSettings | None = None) -> Wall:
-    toolchains, login = (Path("/home/user/.pyenv"),), {Role.AGENT: (LOGIN,)}
-    system = System((Path("/usr"),), toolchains=toolchains, writable_of=login)
+    shared = (Path("/usr"), Path("/home/user/.pyenv"))
+    system = System(shared, writable_of={Role.AGENT: (LOGIN,)})
     return wall_of(role, PLACES, system, settings or RoleSettings())
 
 
