@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from state_store.documents.errors import CannotRunError
+from state_store.documents.files import read_bytes
 from state_store.values.lazy_dataclass import dataclass
 from tools.first_settings import config_text
 
@@ -105,7 +106,7 @@ def workflow(kind: str, top: Path, state_dir: Path) -> Iterator[Step]:
         yield place((top if where == REPOSITORY else state_dir) / name, text, note)
     if kind == "gitlab":
         step = place(top / GITLAB_MAIN, GITLAB_INCLUDE)
-        included = ".gitlab/tidegate.yml" in (top / GITLAB_MAIN).read_text("utf-8", "replace")
+        included = b".gitlab/tidegate.yml" in read_bytes(top / GITLAB_MAIN)
         note = "" if included else "add to it: include: [{local: .gitlab/tidegate.yml}]"
         yield Step(step.path, step.made, note)
 
@@ -116,7 +117,7 @@ def ignore(path: Path, pattern: str) -> Step:
     Raises CannotRunError if it cannot be written.
     """
     try:
-        before = path.read_bytes() if path.exists() else b""
+        before = read_bytes(path) if path.exists() else b""
         if pattern.encode() in before.splitlines():
             return Step(path, made=False, note=pattern)
         gap = b"" if not before or before.endswith(b"\n") else b"\n"

@@ -7,8 +7,8 @@ Passes variables, arguments, prompt file and usage file to the program, and read
 from __future__ import annotations
 
 import io
-import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -47,7 +47,7 @@ from driver.backends.cli.local_driver import (
 )
 from driver.backends.cli.other_clis import READERS
 from driver.execution.processes import Ending, Finished
-from driver.filesystem.safe_file_access import replace_plain
+from driver.filesystem.safe_file_access import NotPlainError, open_plain, replace_plain
 from driver.homes.login import LoginFile
 from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
@@ -238,14 +238,16 @@ def read_usage(path: Path) -> tuple[Usage, str]:
         return Usage(), f"the usage file cannot be used ({error}); usage is unknown"
 
 
-def _opened(path: Path) -> IO[str]:
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
     """Open a usage file for reading lines; an empty file if there is no regular file."""
-    try:
-        if stat.S_ISREG(path.lstat().st_mode):
-            return path.open(encoding="utf-8", errors="replace")
-    except OSError:  # such as a file that is not there
-        pass
-    return io.StringIO()
+    with ExitStack() as opened:
+        try:
+            stream = opened.enter_context(open_plain(path.parent, path.name))
+        except (OSError, NotPlainError):  # such as a file that is not there
+            yield io.StringIO()
+            return
+        yield io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
 
 
 def _used_up(finished: Finished) -> ProviderFault | None:

@@ -140,7 +140,11 @@ def apply_files(top: Path, files: tuple[RecordedFile, ...]) -> None:
             path = _checked_path(top, file.path)
             _remove(top, path)
             if file.mode is not None:
-                _write(top, file)
+                if file.mode == MODE_LINK:
+                    link_plain(top, file.path, os.fsdecode(file.data))
+                else:
+                    mode = 0o755 if file.mode == MODE_PROGRAM else 0o644
+                    replace_plain(top, file.path, file.data, mode=mode)
         except (OSError, NotPlainError) as error:
             raise _Refusal(f"cannot replay {file.path!r}: {error}") from error
 
@@ -166,10 +170,3 @@ def _remove(top: Path, path: Path) -> None:
         if folder == top or any(folder.iterdir()):
             return
         folder.rmdir()
-
-
-def _write(top: Path, file: RecordedFile) -> None:
-    if file.mode == MODE_LINK:
-        link_plain(top, file.path, os.fsdecode(file.data))
-    else:
-        replace_plain(top, file.path, file.data, mode=0o755 if file.mode == MODE_PROGRAM else 0o644)

@@ -17,6 +17,7 @@ from typing import Self
 
 from driver.backlog.tracker import load_tracker_items
 from state_store.documents.errors import CannotRunError
+from state_store.documents.files import open_regular
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, is_open
 from state_store.tracker.base import digest_of
@@ -50,7 +51,7 @@ class WatchedTracker:
         if self._digest is None:
             return
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 shutil.copyfileobj(stream, self._copy, _PIECE_BYTES)
         except OSError as error:
             why = f"the tracker {path} cannot be copied: {error.strerror or error}"

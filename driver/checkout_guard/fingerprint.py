@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from driver.filesystem.change_detector import ChangeDetector
-from driver.filesystem.safe_file_access import regular_bytes
+from driver.filesystem.safe_file_access import NotPlainError, open_plain, regular_bytes
 from driver.filesystem.tree import Signature, signature_of
 from driver.git.command import (
     BULK_TIMEOUT_S,
@@ -250,10 +250,10 @@ def _signature(path: Path) -> Signature | int | None:
 
 def _first_line(path: Path) -> str:
     try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return "no file"
-        with path.open("rb") as stream:
+        with open_plain(path.parent, path.name) as stream:
             return text(stream.read(1000)).strip()
+    except NotPlainError:
+        return "no file"
     except OSError:
         return ""
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.policy.installed_modules import normal_name
 
 PACKAGES = ("site-packages", "dist-packages")
@@ -31,7 +32,7 @@ def runs_by_itself(path: str) -> bool:
     if not name.endswith(_METADATA):
         return False
     try:
-        text = Path(path, _ENTRY_POINTS).read_text("utf-8", "replace")
+        text = regular_bytes(Path(path, _ENTRY_POINTS)).decode("utf-8", "replace")
     except FileNotFoundError:
         return False
     except OSError:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from driver.filesystem.safe_file_access import regular_bytes
 from state_store.values.lazy_dataclass import dataclass
 
 _KEPT, _KEPT_BYTES = 64, 1 << 16
@@ -94,7 +95,7 @@ def touched_since(objects: Path, since_ns: int, width: int) -> set[str]:
             for stem in changed:
                 # A pack without an index is ignored, as git does.
                 with suppress(OSError):
-                    index = Path(folder.path, f"{stem}.idx").read_bytes()
+                    index = regular_bytes(Path(folder.path, f"{stem}.idx"))
                     names |= {*names_in_index(index, width)}
     return names
 

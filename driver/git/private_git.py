@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from driver.domain.results import MODE_NESTED, Change
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
 from driver.git.command import (
     BULK_TIMEOUT_S,
@@ -180,7 +181,7 @@ class PrivateGit(PrivateTrees):
         if not suspects:
             return self._modified(work_tree, index)
         with self._temporary_index() as doubt:
-            doubt.write_bytes(index.read_bytes())
+            doubt.write_bytes(regular_bytes(index))
             held = self._in(work_tree, doubt, "ls-files", "-z", "-s", "--", *suspects)
             # Entries added by hand have no stat data, so git has to read the files.
             self._update_index(work_tree, doubt, "--index-info", records(held.stdout))

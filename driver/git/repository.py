@@ -130,7 +130,7 @@ def check_usable(repo: Repository, environ: Mapping[str, str]) -> None:
 def _check_refs(repo: Repository, environ: Mapping[str, str]) -> None:
     """Refuses a reftable, because the checkout guard reads refs as files."""
     try:
-        config = (repo.common_dir / "config").read_bytes().lower()
+        config = regular_bytes(repo.common_dir / "config").lower()
     except OSError:
         return
     if b"refstorage" not in config:  # the usual case, which saves a process
@@ -220,7 +220,7 @@ def is_git_dir(path: Path, environ: Mapping[str, str]) -> bool:
 def exclude_from_status(repo: Repository, pattern: str) -> None:
     """Add `pattern` to the user's `info/exclude`, once."""
     path = Path(os.path.realpath(repo.common_dir / "info" / "exclude"))
-    before = path.read_bytes() if path.exists() else b""
+    before = regular_bytes(path) if path.exists() else b""
     if raw(pattern) in before.splitlines():
         return
     path.parent.mkdir(exist_ok=True)
@@ -276,7 +276,7 @@ def replace_in_refs(git_dir: Path, old: str, new: str) -> None:
     for ref in (git_dir / "packed-refs", git_dir / "HEAD"):
         if ref.exists():
             before = ref.stat()
-            ref.write_bytes(ref.read_bytes().replace(raw(old), raw(new)))
+            ref.write_bytes(regular_bytes(ref).replace(raw(old), raw(new)))
             os.utime(ref, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
@@ -298,7 +298,7 @@ def read_from(*objects: Path) -> tuple[Path, ...]:
             continue
         found[folder] = None
         with suppress(OSError):
-            lines = (folder / "info" / "alternates").read_bytes().splitlines()
+            lines = regular_bytes(folder / "info" / "alternates").splitlines()
             named = (text(c_unquoted(line)) for line in lines if line and line[:1] != b"#")
             waiting += [folder / one for one in named]
     return tuple(found)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import stat
 from dataclasses import replace
+from io import TextIOWrapper
 from pathlib import Path
 
 from driver.agents.agent_request import reading_request
@@ -11,6 +11,7 @@ from driver.agents.dispatch import dispatch
 from driver.backend_api.driver import WorkerResult
 from driver.domain.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
 from driver.domain.results import Attempt, Verdict
+from driver.filesystem.safe_file_access import NotPlainError, open_plain
 from driver.pipeline.definition import Phase
 from driver.pipeline_run.phase_prompt import phase_prompt
 from driver.pipeline_run.step_log import Started
@@ -77,9 +78,8 @@ def _answer(path: Path | None, result: WorkerResult) -> str:
 def _read(path: Path) -> str:
     try:
         # The agent chose what lies here: a pipe or a device must not hold us up.
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return ""
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with open_plain(path.parent, path.name) as stream:
+            file = TextIOWrapper(stream, encoding="utf-8", errors="replace")
             return redacted(file.read(2 * MAX_CHARS))
-    except OSError:
+    except (OSError, NotPlainError):
         return ""

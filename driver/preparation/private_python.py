@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.execution.processes import capture
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.temporary import scratch_folder
 from driver.test_command.invocations import Command, programs
 from driver.test_command.shell_parser import Simple
@@ -127,7 +128,7 @@ class PrivatePython:
         if not self._found["is_private"]:
             return True
         try:
-            text = Path(self._found["prefix"], "pyvenv.cfg").read_text(encoding="utf-8")
+            text = regular_bytes(Path(self._found["prefix"], "pyvenv.cfg")).decode()
         except (OSError, UnicodeDecodeError):
             return False
         return bool(re.search(r"(?im)^include-system-site-packages\s*=\s*true\s*$", text))
@@ -140,9 +141,7 @@ class PrivatePython:
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             try:
                 seen = path.stat()
-                if not path.is_file() or seen.st_size > _MAX_SCRIPT_BYTES:
-                    continue
-                content = path.read_bytes()
+                content = regular_bytes(path, _MAX_SCRIPT_BYTES)
             except OSError:
                 continue
             started = _STARTER.match(content)

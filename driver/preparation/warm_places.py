@@ -22,6 +22,7 @@ from pathlib import Path
 
 from driver.domain.results import MODE_FILE, MODE_LINK, MODE_PROGRAM
 from driver.execution.worker_pool import BackgroundTask
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.tree import remove_tree
 from driver.git.loose_objects import Entry
 from driver.git.private_git import GitError, PrivateGit
@@ -220,7 +221,7 @@ class WarmPlaces:
         is_right = is_right and place.facts.tree == tree
         if not is_right or kind == TESTS:  # git also makes the rest of an index anew
             self._git.switch(tree, path, index)
-        printed = (place.path / LISTING).read_bytes() if is_right else None
+        printed = regular_bytes(place.path / LISTING) if is_right else None
         self._note(path, index, kind, tree, is_warm=True, printed=printed)
         return True
 
@@ -260,7 +261,7 @@ class WarmPlaces:
 def _mended(top: Path, place: Path) -> tuple[dict[str, str], bool]:
     """Remove what is not as in the listing of a place; returns the records of what is left, and
     whether nothing differed. Raises OSError if that is impossible."""
-    before = (place / LISTING).read_bytes()
+    before = regular_bytes(place / LISTING)
     listing = StatListing(top, without=(".git",))
     printed = listing.printed()
     if printed is None:

@@ -8,6 +8,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from driver.filesystem.safe_file_access import regular_bytes
+
 _HEADER = struct.Struct(">4sLL")
 _ENTRY = struct.Struct(">10L")  # times with nanoseconds, device, inode, mode, owner, group, size
 _NAME_LENGTH, _EXTENDED = 0x0FFF, 0x4000
@@ -27,7 +29,7 @@ def noted_in(index: Path, id_bytes: int) -> dict[str, Noted]:
 
 def entries_in(index: Path, id_bytes: int) -> Iterator[tuple[str, Noted, str]]:
     """The path, stat data and id of each entry of an index, as `noted_in` reads it."""
-    content = index.read_bytes()
+    content = regular_bytes(index)
     try:
         magic, version, count = _HEADER.unpack_from(content)
         if magic != b"DIRC" or version not in _VERSIONS:

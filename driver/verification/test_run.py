@@ -16,7 +16,12 @@ from driver.domain.results import PROOF, Change, RunKind, TestName, TestRun
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
 from driver.filesystem.build_folders import private_builds
-from driver.filesystem.safe_file_access import regular_bytes, replace_plain
+from driver.filesystem.safe_file_access import (
+    NotPlainError,
+    open_plain,
+    regular_bytes,
+    replace_plain,
+)
 from driver.policy import known_red
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
@@ -310,9 +315,9 @@ def _output_digest(output_file: str | None) -> str | None:
     found = hashlib.sha256()
     for path in _streams(output_file):
         try:
-            with path.open("rb") as stream:
+            with open_plain(path.parent, path.name) as stream:
                 while block := stream.read(_BLOCK):
                     found.update(block)
-        except OSError:
+        except (OSError, NotPlainError):
             return None
     return found.hexdigest()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from driver.execution import wall_entry
 from driver.execution.sandbox_probe import Facts, program_outside
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.walls.escape import OF_LIMITS, Held
 from driver.walls.filters import known_machine
 from driver.walls.wall import Level, Means
@@ -99,7 +100,7 @@ def choose(asked: Asked, possible: tuple[Means, ...], held: Callable[[Means], He
 def kept_choice(file: Path, asked: Asked, possible: tuple[Means, ...]) -> Chosen | None:
     """The choice of an earlier run since this boot, if nothing that it rests on has changed."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(file.read_text(encoding="utf-8"))
+        kept = json.loads(regular_bytes(file, 2**20))
         if kept["key"] and kept["key"] == choice_key(asked, possible):
             known = {_identity(means): means for means in possible}
             return Chosen(known[kept["means"]], tuple(map(str, kept["passed_over"])))

@@ -54,7 +54,7 @@ class OwnGit:
     def _probed(self) -> str:
         """The facts of this file system that git found. A repeated key could not be set by
         agents."""
-        made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
+        made = regular_bytes(self._git.path / "config").decode().splitlines(keepends=True)
         return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -242,16 +243,9 @@ def read_json(path: Path, max_bytes: int = MAX_BYTES) -> Any:
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """The content of a regular file. Raises BadFileError and MissingFileError."""
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        _require_regular(path, path.stat())  # to open a device may do something
-        descriptor = os.open(path, flags)  # non-blocking, or a FIFO would wait for a writer
-        try:
-            _require_regular(path, os.fstat(descriptor))
-            with open(descriptor, "rb", closefd=False) as stream:
-                data = stream.read(max_bytes + 1)
-        finally:
-            os.close(descriptor)
+        with open_regular(path) as stream:
+            data = stream.read(max_bytes + 1)
     except FileNotFoundError as error:
         raise MissingFileError(path, "does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -260,6 +254,18 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     if len(data) > max_bytes:
         raise BadFileError(path, f"is larger than {max_bytes} bytes")
     return data
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[BufferedReader]:
+    """A regular file, open for reading. Raises BadFileError for a pipe, a device or a folder, and
+    OSError."""
+    _require_regular(path, path.stat())  # to open a device may do something
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags)  # non-blocking, or a FIFO would wait for a writer
+    with os.fdopen(descriptor, "rb") as stream:
+        _require_regular(path, os.fstat(descriptor))
+        yield stream
 
 
 def _require_regular(path: Path, found: os.stat_result) -> None:

@@ -15,7 +15,13 @@ from typing import Any
 from state_store.database import events as names
 from state_store.database.item_blocks import items_of
 from state_store.database.store import EventStore
-from state_store.documents.files import Identity, identity_of, is_at_rest
+from state_store.documents.files import (
+    BadFileError,
+    Identity,
+    identity_of,
+    is_at_rest,
+    open_regular,
+)
 from state_store.tracker.merge import Items
 from state_store.values.lazy_dataclass import dataclass
 
@@ -109,7 +115,7 @@ def digest_of(path: Path) -> str | None:
     size and place now, is not read again.
     """
     try:
-        with path.open("rb") as stream:  # in pieces, which is faster and saves memory
+        with open_regular(path) as stream:  # in pieces, which is faster and saves memory
             before, now = identity_of(os.fstat(stream.fileno())), time.time_ns()
             name = os.path.realpath(path)
             known = _digests.get(name)
@@ -120,7 +126,7 @@ def digest_of(path: Path) -> str | None:
             if is_at_rest(before, now) and identity_of(os.fstat(stream.fileno())) == before:
                 _digests[name] = before, digest
             return digest
-    except OSError:
+    except (OSError, BadFileError):
         return None
 
 

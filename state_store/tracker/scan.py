@@ -18,7 +18,7 @@ from typing import Any
 
 from state_store.documents import strict_json
 from state_store.documents.errors import InputError
-from state_store.documents.files import identity_at, read_bytes
+from state_store.documents.files import BadFileError, identity_at, open_regular, read_bytes
 from state_store.documents.item_id import id_of, plain_ids
 from state_store.documents.json_document import MAX_BYTES, list_start, read_json_text, skip
 from state_store.tracker.base import known_digest
@@ -181,8 +181,8 @@ def _in_bytes(
 
 def _piece(path: Path, start: int, end: int) -> bytes:
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             stream.seek(start)
             return stream.read(end - start)
-    except OSError:
+    except (OSError, BadFileError):
         return b""  # the caller looks at the file again

@@ -33,6 +33,7 @@ from driver.workspace.agent_clone import put_back_head
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.setup import Preparation, SetupCommand
 from state_store.documents.errors import TidegateError
+from state_store.tracker.base import digest_of
 from tests.support.repos import make_repo, user_environ
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need rights there")
@@ -105,8 +106,9 @@ def test_a_link_in_place_of_the_file_is_replaced_or_refused(tmp_path: Path, deco
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    for name in ("replaced", "appended"):
+    for name in ("replaced", "appended", "tracker"):
         os.mkfifo(tmp_path / name)
+    assert digest_of(tmp_path / "tracker") is None
     replace_plain(tmp_path, "replaced", b"ours")
     with pytest.raises(NotPlainError, match="no regular file"):
         append_plain(tmp_path, "appended", b"ours")

@@ -44,6 +44,45 @@ PARSE_JSON = {
 }
 PARSERS = {"json": {"load", "loads", "JSONDecoder"}, "tomllib": {"load", "loads"}}
 
+OWN_PACKAGE = "reads files that were installed with Tidegate"
+KERNEL = "reads what the kernel tells in /proc, /sys or a control group"
+DOOR = "is a door for files of others"
+WRITTEN = "reads the file that it has just written, or a temporary file of its own"
+HELD = "reads the tracker, which was found to be a regular file before"
+USERS = "reads a hook that the user had git run"
+TERMINAL = "opens the terminal"
+LOCK = "opens a file for locks, in the state folder, and reads nothing"
+OPEN_FILES = {
+    "state_store/documents/files.py": DOOR,
+    "driver/filesystem/tree.py": "copies files that were found to be regular before",
+    "state_store/tracker/spliced_file.py": HELD,
+    "state_store/documents/clock.py": KERNEL,
+    "driver/filesystem/clock.py": WRITTEN,
+    "driver/filesystem/temporary.py": KERNEL,
+    "state_store/documents/locks.py": KERNEL,
+    "driver/walls/groups.py": KERNEL,
+    "driver/walls/machine.py": KERNEL,
+    "driver/walls/breaches.py": KERNEL,
+    "driver/execution/process_identity.py": KERNEL,
+    "driver/execution/process_marks.py": KERNEL,
+    "driver/execution/process_table.py": KERNEL,
+    "driver/execution/streams.py": KERNEL,
+    "driver/walls/attempts.py": CHILD,
+    "driver/python_imports/probe.py": CHILD,
+    "driver/walls/choice.py": OWN_PACKAGE,
+    "driver/live_page/page.py": OWN_PACKAGE,
+    "driver/cli/demo.py": OWN_PACKAGE,
+    "tools/starter.py": OWN_PACKAGE,
+    "driver/verification/import_question.py": OWN_PACKAGE,
+    "driver/walls/inside.py": WALLS,
+    "driver/workspace/clone_context.py": WRITTEN,
+    "driver/publishing/hook_gate.py": USERS,
+    "driver/terminal/progress.py": TERMINAL,
+    "driver/run_state/test_turns.py": LOCK,
+    "driver/cli/status_facts.py": AT_ONCE,
+    "tools/settings/quick.py": AT_ONCE,
+}
+
 # A fork server lives as long as its owner, who ends it; so does a process without a supervisor.
 WITHOUT_LIMIT = {
     "driver/execution/supervised.py": "subprocess.Popen",
@@ -92,6 +131,23 @@ def parsers_in(tree: ast.AST) -> set[str]:
     return found | from_imports
 
 
+def reads(tree: ast.AST) -> list[str]:
+    """The calls that open a file by its path and read it, past the doors."""
+    found = []
+    for name, call in calls(tree):
+        last, of = name.rpartition(".")[2], call.func
+        mode = call.args[1:] if isinstance(of, ast.Name) else call.args
+        given = mode[0] if mode else keyword(call, "mode")
+        is_text = isinstance(given, ast.Constant) and isinstance(given.value, str)
+        word = str(given.value) if isinstance(given, ast.Constant) else "r"
+        opens = last == "open" and name != "os.open" and (given is None or is_text)
+        if (last in ("read_text", "read_bytes") and isinstance(of, ast.Attribute)) or (
+            opens and ("r" in word or "+" in word or given is None)
+        ):
+            found.append(name)
+    return found
+
+
 def without_limit(tree: ast.AST) -> list[str]:
     """The calls that start a program and may wait for it for ever."""
     found = []
@@ -124,6 +180,12 @@ def test_json_and_toml_have_one_parser() -> None:
     assert using == PARSE_JSON.keys()
 
 
+def test_files_of_others_are_read_through_a_door() -> None:
+    """A pipe, a device or an endless file is nowhere waited for."""
+    using = {name for name, tree in trees().items() if reads(tree)}
+    assert using == OPEN_FILES.keys()
+
+
 def test_every_external_command_has_a_time_limit() -> None:
     found = {name: calls for name, tree in trees().items() if (calls := without_limit(tree))}
     expected = {name: [call] for name, call in WITHOUT_LIMIT.items()}
@@ -143,6 +205,10 @@ def test_a_text_goes_to_a_shell_at_one_place_only() -> None:
         ("import json\njson.loads(x)", parsers_in, 1),
         ("from json import loads", parsers_in, 1),
         ("import json\njson.dumps(x)", parsers_in, 0),
+        ("path.read_text()", reads, 1),
+        ("read_text(path)", reads, 0),
+        ("path.open()\npath.open('rb')\npath.open('ab+')\nopen(a)\nopen(a, 'r')", reads, 5),
+        ("path.open('wb')\nopen(a, 'x')\nopener.open(request)\nos.open(a, flags)", reads, 0),
         ("capture(a, cwd=b, env=c)", without_limit, 1),
         ("capture(a, cwd=b, env=c, timeout_s=1)", without_limit, 0),
         ("Command(a, b, c, None)", without_limit, 1),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 
 from driver.backend_api.driver import (
@@ -20,6 +21,7 @@ from driver.backend_api.driver import (
 from driver.backend_api.provider_fault import ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.execution.processes import Ending, Finished, could_not_run_reason
+from driver.filesystem.safe_file_access import open_plain
 
 TAIL_CHARACTERS = 2000
 MAX_LINE = 16 * 1024 * 1024
@@ -81,7 +83,9 @@ def printed_lines(finished: Finished) -> Iterator[str]:
     if finished.stdout_file is None:
         yield from finished.stdout.splitlines()
         return
-    with Path(finished.stdout_file).open(encoding="utf-8", errors="replace", newline="\n") as file:
+    path = Path(finished.stdout_file)
+    with open_plain(path.parent, path.name) as stream:  # the agent may have replaced it
+        file = TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="\n")
         yield from iter(partial(file.readline, MAX_LINE), "")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from driver.filesystem.safe_file_access import NotPlainError, open_plain
 from state_store.documents import strict_json
 from state_store.documents.strict_json import parse_foreign
 
@@ -43,10 +43,11 @@ def bytes_of(path: Path, most: int) -> bytes:
     Raises ValueError if it is larger than `most` bytes or not a regular file, because reading a
     pipe or a device could block. Raises OSError if it cannot be read.
     """
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise ValueError("it is not a regular file")
-    with path.open("rb") as file:
-        content = file.read(most + 1)
+    try:
+        with open_plain(path.parent, path.name) as file:
+            content = file.read(most + 1)
+    except NotPlainError as error:
+        raise ValueError("it is not a regular file") from error
     if len(content) > most:
         raise ValueError(f"it is larger than {most} bytes")
     return content
