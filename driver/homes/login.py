@@ -21,6 +21,7 @@ from state_store.documents.strict_json import parse_foreign
 from state_store.values.lazy_dataclass import dataclass
 
 _MAX_BYTES = 1 << 20
+_SHORTEST_TOKEN = 16  # a date is longer; names of accounts, hosts and kinds are mostly shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +86,6 @@ def _shape(value: Any) -> Any:
     if isinstance(value, list):
         return value
     if isinstance(value, str):
-        return re.sub(r"\d", "0", value[:8])
+        is_token = len(value) >= _SHORTEST_TOKEN and "://" not in value
+        return re.sub(r"\d", "0", value[:8]) if is_token else value
     return type(value)

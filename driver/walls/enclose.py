@@ -40,7 +40,8 @@ def enclosed(command: Command, wall: Wall, means: Means, status: Path) -> Comman
     if means.level is Level.BWRAP:
         # A namespace hides the sockets of the file system, so opening one is no danger.
         allowed = families(wall.network, unix_sockets=True)
-        rules += ["wrapper=1", f"seccomp={seccomp_filter(means.machine, allowed).hex()}"]
+        program = _filter(means, allowed, is_alone=True)
+        rules += ["wrapper=1", f"seccomp={program.hex()}"]
         argv = (means.program, *_bwrap(folder, wall), "--", *argv)
     elif means.level is Level.LANDLOCK:
         rules += _landlock_words(wall, means)
@@ -88,7 +89,7 @@ def _landlock_words(wall: Wall, means: Means) -> list[str]:
     closed = wall.network is Network.NONE or (wall.network is Network.LOOPBACK and not own)
     hidden = (*wall.hidden, *wall.hidden_files)
     network = Network.NONE if closed else wall.network
-    program = seccomp_filter(means.machine, families(network, wall.unix_sockets))
+    program = _filter(means, families(network, wall.unix_sockets))
     return [
         *(f"read={path}" for path in (*wall.readable, "/proc")),
         *(f"write={path}" for path in wall.writable),
@@ -99,6 +100,13 @@ def _landlock_words(wall: Wall, means: Means) -> list[str]:
         *(("no_tcp=1",) if closed else ()),
         f"seccomp={program.hex()}",
     ]
+
+
+def _filter(means: Means, allowed: Iterable[int], *, is_alone: bool = False) -> bytes:
+    """The filter of system calls. Landlock keeps a command from tracing what is outside; kernels
+    that are too old for it let a traced process leave its filter."""
+    may_trace = means.landlock_abi > 0
+    return seccomp_filter(means.machine, allowed, may_trace=may_trace, is_alone=is_alone)
 
 
 def _bwrap(folder: Path, wall: Wall) -> list[str]:
@@ -113,7 +121,7 @@ def _bwrap(folder: Path, wall: Wall) -> list[str]:
     size = ("--size", str(wall.limits.scratch)) if wall.limits.scratch else ()
     # bwrap leaves the settings of the kernel in /proc writable for root.
     proc = ("--proc", "/proc", "--remount-ro", "/proc")
-    private = ["--dev", "/dev", *proc, *size, "--tmpfs", "/tmp"]
+    private = ["--dev", "/dev", *proc, *size, "--tmpfs", "/tmp", "--dir", "/var/tmp"]
     ordered = _needed(sorted(mounts, key=lambda mount: mount[0].count("/")))
     return [
         *("--unshare-all", "--cap-drop", "ALL"),

@@ -19,11 +19,13 @@ _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
 _X32_CALLS = 0x40000000
 
 # Each call with its number on x86_64 and on aarch64; None where it does not exist.
-_REFUSED: dict[str, tuple[int | None, int | None]] = {
-    # other processes
+_TRACES: dict[str, tuple[int | None, int | None]] = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
+}
+_REFUSED: dict[str, tuple[int | None, int | None]] = {
+    # other processes
     "process_madvise": (440, 440),
     "pidfd_getfd": (438, 438),
     "kcmp": (312, 272),
@@ -110,8 +112,19 @@ def families(network: Network, unix_sockets: bool) -> tuple[int, ...]:
     return (*((_UNIX,) if unix_sockets else ()), *inet)
 
 
-def seccomp_filter(machine: str, allowed_families: Iterable[int]) -> bytes:
-    """The filter for a processor, as the kernel takes it. Raises KeyError for an unknown one."""
+def seccomp_filter(
+    machine: str,
+    allowed_families: Iterable[int],
+    *,
+    may_trace: bool = False,
+    is_alone: bool = False,
+) -> bytes:
+    """The filter for a processor, as the kernel takes it. Raises KeyError for an unknown one.
+
+    With `may_trace` a command may trace its own processes, as debuggers and the leak checks of
+    AddressSanitizer do: something else keeps it from those outside. With `is_alone` it sees no
+    processes but its own, and may set their limits.
+    """
     known = _MACHINES[machine]
     program = [
         _one(_LOAD, _MACHINE_AT),
@@ -120,7 +133,8 @@ def seccomp_filter(machine: str, allowed_families: Iterable[int]) -> bytes:
         _one(_LOAD, _NUMBER_AT),
         *((_one(_AT_LEAST, _X32_CALLS, 0, 1), _refuse(errno.ENOSYS)) if not known.column else ()),
     ]
-    for table, number_of_error in ((_REFUSED, errno.EPERM), (_MISSING, errno.ENOSYS)):
+    refused = _REFUSED if may_trace else {**_TRACES, **_REFUSED}
+    for table, number_of_error in ((refused, errno.EPERM), (_MISSING, errno.ENOSYS)):
         for numbers in table.values():
             if (number := numbers[known.column]) is not None:
                 program += [_one(_EQUAL, number, 0, 1), _refuse(number_of_error)]
@@ -132,7 +146,8 @@ def seccomp_filter(machine: str, allowed_families: Iterable[int]) -> bytes:
     ]
     program += _on_argument(known.ioctl, 1, typed)
     # The limits of another process: a limit of 0 seconds would end it.
-    program += _on_argument(known.prlimit, 0, [_one(_EQUAL, 0, 1, 0), _refuse(errno.EPERM)])
+    if not is_alone:
+        program += _on_argument(known.prlimit, 0, [_one(_EQUAL, 0, 1, 0), _refuse(errno.EPERM)])
     allowed = tuple(allowed_families)
     pass_on = [_one(_EQUAL, family, len(allowed) - at, 0) for at, family in enumerate(allowed)]
     program += _on_argument(known.socket, 0, [*pass_on, _refuse(errno.EACCES)])

@@ -157,6 +157,28 @@ def python(program: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", program)
 
 
+TRACES = """
+import ctypes, os, signal
+libc, child = ctypes.CDLL(None, use_errno=True), os.fork()
+if child == 0:
+    if libc.ptrace(0, 0, 0, 0) == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    os._exit(0)
+print(os.WIFSTOPPED(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_a_debugger_and_leak_checks_work_inside(name: str, tmp_path: Path) -> None:
+    done = run(tmp_path, means_of(name), python(TRACES))
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_the_usual_temporary_folders_are_there(tmp_path: Path) -> None:
+    done = run(tmp_path, means_of("bwrap"), "touch /tmp/own /var/tmp/own && echo made")
+    assert (done.stdout, done.stderr) == ("made\n", "")
+
+
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_two_runs_may_listen_on_the_same_port(name: str, tmp_path: Path) -> None:
     means = means_of(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,21 @@ def test_a_line_without_end_is_read_in_pieces(tmp_path: Path) -> None:
     finished = Finished(Ending.EXITED, 0, "", "", 0.0, stdout_file=printed)
     lengths = [len(line) for line in printed_lines(finished)]
     assert lengths == [MAX_LINE] * 3 + [1, 3]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no named pipes there")
+def test_a_pipe_or_a_link_in_place_of_the_output_is_never_read(tmp_path: Path) -> None:
+    """The agent can write the folder of its output, and reading a pipe may never end."""
+    printed, secret = tmp_path / "agent.out", tmp_path / "secret"
+    finished = Finished(Ending.EXITED, 0, "real\n", "", 0.0, stdout_file=printed)
+    os.mkfifo(printed)
+    writer = os.open(printed, os.O_RDWR)
+    try:
+        os.write(writer, b"forged\n")
+        assert next(iter(printed_lines(finished))) == "real"
+    finally:
+        os.close(writer)
+    printed.unlink()
+    secret.write_text("secret\n", encoding="utf-8")
+    printed.symlink_to(secret)
+    assert list(printed_lines(finished)) == ["real"]

@@ -116,6 +116,21 @@ def test_a_renewed_login_is_given_back(user: Path, tmp_path: Path) -> None:
     assert json.loads((user / ".agent" / "auth.json").read_bytes()) == RENEWED
 
 
+@pytest.mark.parametrize("name", ["enterpriseUrl", "host", "account"])
+def test_a_login_that_leads_to_another_server_is_not_given_back(
+    user: Path, tmp_path: Path, name: str
+) -> None:
+    """The next agent would send the user's token there."""
+    ours = {"enterpriseUrl": "https://git.example.com", "host": "ghe.corp.io", "account": "me"}
+    theirs = {"enterpriseUrl": "https://evil.example", "host": "ghe.corp.zz", "account": "you"}
+    place = user / ".agent" / "auth.json"
+    place.write_text(json.dumps({**ours, "token": "sk-ant-oat01-old"}), encoding="utf-8")
+    lent = lend([renewed(user)], tmp_path)
+    swapped = {**ours, "token": "sk-ant-oat01-new", name: theirs[name]}
+    (tmp_path / ".agent" / "auth.json").write_text(json.dumps(swapped), encoding="utf-8")
+    assert give_back(lent, tmp_path) == ()
+
+
 @pytest.mark.parametrize(
     "text",
     [

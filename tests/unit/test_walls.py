@@ -248,6 +248,24 @@ def test_the_filter_refuses_what_leads_out(
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+def test_a_command_may_trace_its_own_processes_where_it_reaches_no_others(machine: str) -> None:
+    program = seccomp_filter(machine, (), may_trace=True, is_alone=True)
+    for call in ("ptrace", "prlimit64"):
+        assert run_filter(program, MACHINES[machine], CALLS[call][machine], 4711) == 0
+    assert run_filter(program, MACHINES[machine], CALLS["keyctl"][machine]) == errno.EPERM
+
+
+def test_without_landlock_nothing_is_traced() -> None:
+    def filter_of(means: Means) -> bytes:
+        [word] = [word for word in inside(means).wall if word.startswith("seccomp=")]
+        return bytes.fromhex(word.partition("=")[2])
+
+    trace = CALLS["ptrace"]["x86_64"]
+    assert run_filter(filter_of(BWRAP), X86, trace) == 0
+    assert run_filter(filter_of(replace(BWRAP, landlock_abi=0)), X86, trace) == errno.EPERM
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("unix", "allowed"), [(False, []), (True, [1])])
 def test_without_a_network_no_socket_leaves_the_machine(
     machine: str, unix: bool, allowed: list[int]
