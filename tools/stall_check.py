@@ -56,11 +56,10 @@ def scan_transcripts(
 def sanitize_agent_id(agent_id: str, filename: str) -> str | None:
     """The id, or None with a warning on stderr if it has other characters than letters, digits, `_`
     and `-`."""
-    import re
-
     from driver.terminal.safe_text import safe_line
+    from state_store.values.names import is_agent_id
 
-    if re.fullmatch(r"[A-Za-z0-9_-]+", agent_id):
+    if is_agent_id(agent_id):
         return agent_id
     why = f"the agent id {agent_id!r} has other characters than letters, digits, _ and -"
     print(safe_line(f"WARNING: {filename} is left out: {why}"), file=sys.stderr)

@@ -6,7 +6,6 @@ costs a tenth of `shape_problems`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -16,10 +15,10 @@ from driver.domain.item_fields import MAX_OWNED_FILES, MAX_SLUG, MAX_TEXT
 from driver.domain.ownership import MAX_DEPTH, PLAIN_PATH, is_plain
 from driver.domain.work_item import FIELDS, value_is_sound
 from state_store.documents.item_id import MAX_NUMBER, is_unicode
+from state_store.values.names import USABLE
 
 Item = Mapping[str, Any]
 
-_USABLE = re.compile("[A-Za-z0-9_-]")
 # These fields are checked here, all others one by one.
 _OWN = ("ownsFiles", "id", "slug", "title", "prompt", "testCmd", "workDir")
 _OTHERS = [key for key in FIELDS if key not in _OWN]
@@ -60,7 +59,7 @@ def are_plain(items: Sequence[Item]) -> bool:
         and all(texts)
         and True not in map(str.isspace, texts)
         and max(map(len, slugs)) <= MAX_SLUG
-        and all(map(_USABLE.search, slugs))
+        and all(map(USABLE.search, slugs))
         and _own_plain_files(items, present)
         and all(_are_sound(items, key) for key in _OTHERS if key in present)
     )

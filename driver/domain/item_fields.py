@@ -8,7 +8,7 @@ from typing import Any
 
 from driver.backend_api.driver import EFFORT_LEVELS
 from state_store.documents.item_id import MAX_NUMBER, id_of, is_unicode
-from tools.settings.resources import RESOURCE_RULE, is_resource
+from state_store.values.names import RESOURCE_RULE, USABLE, is_resource
 
 Command = str | tuple[str, ...]
 
@@ -18,7 +18,6 @@ MAX_SLUG = 1_000
 VERIFICATION_TIERS = (1, 2, 3, 4)
 
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
-_USABLE = re.compile("[A-Za-z0-9_-]")
 
 
 class InvalidValueError(Exception):
@@ -62,7 +61,7 @@ def model_of(value: object) -> str:
 def slug_of(value: object) -> str:
     """A text that can name files and branches."""
     slug = full_text_of(value)
-    if not _USABLE.search(slug):
+    if not USABLE.search(slug):
         raise InvalidValueError("has no usable character; use letters, digits, '-' or '_'")
     if len(slug) > MAX_SLUG:
         raise InvalidValueError(f"is longer than {MAX_SLUG} characters; shorten it")

@@ -5,7 +5,6 @@ reported at once. The pre-flight checks later that repositories and folders exis
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
@@ -21,6 +20,7 @@ from driver.test_command.exit_code_rules import command_problems
 from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
 from state_store.values.lazy_dataclass import dataclass, field
+from state_store.values.names import WAVE_ID_RULE, is_wave_id
 
 MAX_ITEMS = 10_000
 MAX_PROBLEMS_SHOWN = 100
@@ -29,8 +29,6 @@ NO_OWNERSHIP = "no_file_ownership"
 INVALID_ENTRIES = "invalid_ownsFiles_entries"
 INVALID_PATH = "invalid_path"
 INVALID_COMMAND = "invalid_testCmd"
-
-_WAVE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class ManifestError(InputError):
@@ -120,10 +118,8 @@ def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manif
     given, wave_id, description = document.get("wave_id"), None, ""
     if given is not None:
         wave_id = id_of({"id": given})
-        if not wave_id or not _WAVE_ID.fullmatch(wave_id) or ".." in wave_id:
-            problems.append(
-                "wave_id names files and branches: use 1 to 100 letters, digits, '.', '_' or '-'"
-            )
+        if not wave_id or not is_wave_id(wave_id):
+            problems.append(f"wave_id names files and branches: use {WAVE_ID_RULE}")
     try:
         description = fields.text_of(document.get("wave_description") or "")
     except InvalidValueError as fault:

@@ -4,7 +4,6 @@ the same in `[[pipeline.phase]]` of a configuration and in an item's `pipeline`.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -31,6 +30,7 @@ from driver.pipeline.definition import (
 )
 from driver.test_command.exit_code_rules import command_problems
 from state_store.documents.errors import InputError
+from state_store.values.names import is_phase
 from tools.settings import kinds as setting_kinds
 from tools.settings import schema as settings_schema
 from tools.settings.kinds import Kind
@@ -38,7 +38,6 @@ from tools.settings.schema import BackendSettings
 from tools.settings.sources import nearest
 
 MAX_PHASES = 40
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _SPOKEN_FOR = frozenset({BUILD, REPAIR, RESUME, INTEGRATION, BASELINE, PROOF})
 _WITH_PROMPT = (IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION)  # these have default prompts
 
@@ -152,7 +151,7 @@ def _backend(raw: object, found: list[str]) -> BackendSettings | None:
 def _alone(values: Mapping[str, Any]) -> Iterator[str]:
     """The problems of a single phase."""
     name, kind = values["name"], values["kind"]
-    if not _NAME.fullmatch(name) or name in _SPOKEN_FOR:
+    if not is_phase(name) or name in _SPOKEN_FOR:
         yield "a name has small letters, digits and -, begins with a letter, and is not a word" + (
             f" of Tidegate's own ({', '.join(sorted(_SPOKEN_FOR))})"
         )

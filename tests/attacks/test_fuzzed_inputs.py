@@ -350,7 +350,9 @@ def ask_the_live_page(rounds: int, folder: Path) -> None:
             request = request.replace(b"/items/0/output", chance.choice(paths), 1)
             answer = answers(port, torn(chance, request))
             assert b"Traceback" not in answer, f"serve: the seed was {seed}"
-            assert not answer or answer.startswith((b"HTTP/1", b"{")), f"serve: the seed was {seed}"
+            # A request without a version is one of HTTP/0.9, whose answer has no headers.
+            begun = answer.startswith((b"HTTP/1", b"{", b"<!doctype html>"))
+            assert not answer or begun, f"serve: the seed was {seed}"
 
 
 def test_a_sample_of_bad_requests_is_answered(

@@ -12,9 +12,9 @@ from driver.backend_api.driver import EFFORT_LEVELS
 from driver.domain import item_fields
 from driver.domain.item_fields import MAX_OWNED_FILES, MAX_SLUG, MAX_TEXT, VERIFICATION_TIERS
 from driver.domain.work_item import FIELDS, MAX_ITEMS, REQUIRED
+from state_store.values.names import RESOURCE_PATTERN
 from tests.documents.reference import config_schema, phase_schema, plain
 from tests.documents.report_schema import report_schema
-from tools.settings.resources import RESOURCE_PATTERN
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tools" / "schemas"

@@ -15,6 +15,7 @@ from typing import Any
 
 from state_store.documents.strict_json import parse
 from state_store.values.lazy_dataclass import dataclass, field
+from state_store.values.names import VARIABLE_PATTERN
 
 ROLES = ("worker", "setup", "verify")
 WEEK_S = 604_800.0  # timers of some platforms overflow after some weeks
@@ -210,8 +211,8 @@ def _amount(title: str, least: float, most: float) -> dict[str, Any]:
 
 
 _LEAST = math.ulp(0.0)  # the least number above 0
-_name = _text_like(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_NAME = _string("name", "^[A-Za-z_][A-Za-z0-9_]*$")
+_name = _text_like(rf"{VARIABLE_PATTERN[1:-1]}\Z")
+_NAME = _string("name", VARIABLE_PATTERN)
 _WORD = {"type": "string"}
 _WORDS = _list("list of texts", _WORD)
 _COMMAND = {"anyOf": [_string("text", r"\S"), _list("list of texts", _WORD, minItems=1)]}

@@ -5,15 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from state_store.values.names import RESOURCE_PATTERN, RESOURCE_RULE, is_resource
 from tools.settings.kinds import SWITCH, Kind
-
-RESOURCE_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-RESOURCE_RULE = "each of 1 to 100 letters, digits, '.', '_' or '-'"
-
-
-def is_resource(raw: Any) -> bool:
-    """True for the name of a resource that tests share, such as `db`."""
-    return isinstance(raw, str) and re.fullmatch(RESOURCE_PATTERN[1:-1], raw) is not None
 
 
 def _exclusive(raw: Any) -> bool | tuple[str, ...]:
