@@ -40,6 +40,32 @@ class LooseObjects:
         _, line_end, rest = found.partition(b"\n")
         return self.write("commit", b"tree " + raw(entry[1]) + line_end + rest)
 
+    def tree_of(self, files: Mapping[str, Entry], known: set[str]) -> str:
+        """The tree of all these files; writes each folder of it that is not `known` yet."""
+        inside: dict[str, dict[str, Entry]] = {"": {}}
+        for path, entry in files.items():
+            folder, _, name = path.rpartition("/")
+            inside.setdefault(folder, {})[name] = entry
+            while folder and (above := folder.rpartition("/")[0]) not in inside:
+                inside[above] = {}
+                folder = above
+        name = ""
+        # Deeper folders first: those in them are entries of theirs by then.
+        for folder in sorted(inside, key=lambda one: -one.count("/") if one else 1):
+            body = _tree(inside[folder])
+            name = self.name("tree", body)
+            if name not in known:
+                known.add(self.write("tree", body))
+            if folder:
+                above, _, base = folder.rpartition("/")
+                inside[above][base] = (MODE_FOLDER, name)
+        return name
+
+    def name(self, kind: str, body: bytes) -> str:
+        """The name of an object."""
+        whole = b"%s %d\0%s" % (kind.encode(), len(body), body)
+        return hashlib.new(self.algorithm, whole, usedforsecurity=False).hexdigest()
+
     def write(self, kind: str, body: bytes) -> str:
         """Write an object, also over an existing one of this name; returns its name."""
         whole = b"%s %d\0%s" % (kind.encode(), len(body), body)

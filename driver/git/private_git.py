@@ -7,6 +7,7 @@ importable here too.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import sys
@@ -41,7 +42,9 @@ from driver.git.repository import (
     open_repository,
     toplevel_of,
 )
+from driver.tree_files.small_edits import note_small
 from driver.tree_files.small_trees import write_small
+from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass
 
 __all__ = [
@@ -127,6 +130,10 @@ class PrivateGit(PrivateTrees):
         touched = {path for path in records(listed.stdout) if not leaves_out(path)}
         touched.update(files_of(work_tree, owned, made_after_ns))
         found = sorted_by_kind(work_tree, touched)
+        if not found.nested:
+            with suppress(OSError, ValueError, CannotRunError):
+                files = self._noted(work_tree, index, found.files, found.gone)
+                return self._loose.tree_of(files, self._written)
         entries = [f"0 {self._no_object}\t{path}" for path in found.gone]
         entries += [f"{MODE_NESTED} {self._any_object}\t{path}" for path in found.nested]
         self._update_index(work_tree, index, "--index-info", entries)
@@ -236,15 +243,35 @@ class PrivateGit(PrivateTrees):
 
     def stage(self, work_tree: Path, index: Path, paths: Sequence[str]) -> None:
         """Record the content, mode and stat data of files on disk in an index."""
+        with suppress(OSError, ValueError, CannotRunError):
+            self._noted(work_tree, index, paths, ())
+            return
         self._update_index(work_tree, index, "--stdin", [*paths])
+
+    @property
+    def _loose(self) -> LooseObjects:
+        return LooseObjects(self.path / "objects", self.object_format)
+
+    def _noted(
+        self, work_tree: Path, index: Path, files: Sequence[str], gone: Sequence[str]
+    ) -> Mapping[str, Entry]:
+        """Record files on disk in a small index; see `note_small`."""
+        if sys.platform != "linux" or not self._has_modes:
+            raise ValueError("git has to do it")
+        store, kind = self._loose.write, self.object_format
+        return note_small(work_tree, index, files, gone, kind, functools.partial(store, "blob"))
+
+    @property
+    def _has_modes(self) -> bool:
+        """True if the file system keeps the modes of files, as git found out."""
+        return b"filemode = true" in (self.path / "config").read_bytes()
 
     def commit_like(
         self, found: bytes, listed: Mapping[str, Entry], path: str, mode: str, content: bytes
     ) -> str:
         """A commit that differs from the commit of the text `found`, whose tree has the entries
         `listed`, in one file only: same parents, people, times and message. It is not durable."""
-        loose = LooseObjects(self.path / "objects", self.object_format)
-        return loose.commit_like(found, listed, path, mode, content)
+        return self._loose.commit_like(found, listed, path, mode, content)
 
     def store(self, content: bytes) -> str:
         """Store a file's content and return its id."""

@@ -39,6 +39,7 @@ class PrivateDir:
     environ: Mapping[str, str] = field(repr=False)
     env: Mapping[str, str] = field(repr=False)
     _recent: Recent = field(default_factory=Recent, repr=False, compare=False)
+    _written: set[str] = field(default_factory=set, repr=False, compare=False)
     small: SmallTrees = field(default_factory=SmallTrees, repr=False, compare=False)
 
     @classmethod

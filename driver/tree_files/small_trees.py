@@ -7,6 +7,8 @@ system; git writes all others.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import operator
 import os
 import re
 import stat
@@ -46,7 +48,7 @@ class SmallTrees:
 
     def begin(self, commit: str, tree: str, files: Mapping[str, Entry]) -> None:
         """Note the files of a first tree. Without it, no tree is known."""
-        if _is_plain(files):
+        if is_plain(files):
             self.first, self.trees = files, {commit: tree}
             self._known = {tree: files}
 
@@ -60,7 +62,7 @@ class SmallTrees:
             return
         changed = {path: (mode or "", name or "") for path, mode, name in changes}
         files = {p: entry for p, entry in {**before, **changed}.items() if entry[0]}
-        if _is_plain(files):
+        if is_plain(files):
             with self.lock:
                 if len(self._known) > _MOST_TREES:
                     del self._known[[*self._known][1]]
@@ -75,7 +77,8 @@ class SmallTrees:
         self._known = {}
 
 
-def _is_plain(files: Mapping[str, Entry]) -> bool:
+def is_plain(files: Mapping[str, Entry]) -> bool:
+    """True if these are the files of a small tree that need not be left to git."""
     if len(files) > _MOST_FILES or not all(map(_PLAIN.fullmatch, files)):
         return False
     if any(mode not in _MODES for mode, _ in files.values()):
@@ -118,11 +121,13 @@ def write_small(
     for path in old.keys() - files.keys():
         if _all_in(path.rpartition("/")[0], real):
             _remove(top, path)
-    wanted = sorted((path.rpartition("/")[::2], path) for path in files if path not in entries)
-    for (folder, base), path in wanted:
-        mode, name = files[path]
+    wanted = sorted(path.rpartition("/")[::2] for path in files if path not in entries)
+    for folder, inside in itertools.groupby(wanted, key=operator.itemgetter(0)):
         with _opened(top, folder) as descriptor:
-            entries[path] = (_written(descriptor, base, mode, texts[name], top / path), name)
+            for _, base in inside:
+                path = f"{folder}/{base}" if folder else base
+                mode, name = files[path]
+                entries[path] = (_written(descriptor, base, mode, texts[name], top / path), name)
     write_index(index, entries, algorithm)
 
 
@@ -181,6 +186,9 @@ def _opened(top: Path, folder: str) -> Iterator[int]:
 
 def _written(folder: int, name: str, mode: str, text: bytes, whole: Path) -> Noted:
     """Write a new file or link in a folder; returns its stat data."""
+    if mode != _LINK:
+        with contextlib.suppress(FileExistsError):  # usually nothing is there
+            return _written_file(folder, name, mode, text)
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             remove_tree(whole)
@@ -189,8 +197,16 @@ def _written(folder: int, name: str, mode: str, text: bytes, whole: Path) -> Not
     if mode == _LINK:
         os.symlink(text, os.fsencode(name), dir_fd=folder)
         return noted_of(os.stat(name, dir_fd=folder, follow_symlinks=False), mode)
+    return _written_file(folder, name, mode, text)
+
+
+def _written_file(folder: int, name: str, mode: str, text: bytes) -> Noted:
+    """Write a file that must be new; returns its stat data."""
     file = os.open(name, _NEW, 0o777 if mode == _PROGRAM else 0o666, dir_fd=folder)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(text)
-        stream.flush()
+    try:
+        done = 0
+        while done < len(text):
+            done += os.write(file, text[done:] if done else text)
         return noted_of(os.fstat(file), mode)
+    finally:
+        os.close(file)

@@ -1,4 +1,4 @@
-"""Small trees are written as git writes them, whatever is on disk before."""
+"""Small trees are written and read as git does it, whatever is on disk."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.support.repos import Checkout, make_repo, user_environ
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="git writes all trees elsewhere")
 NAMES = ("a", "a/b", "a/b/c", "d.py", "d/x.py", "d/y/z.py", "e e/\u00e9.txt", "f~1", "-g", "link")
+EDITED = ("a.txt", "b", "b/c", "b/c/d", "b.c", "new", "e/f/g")
 HARMFUL = (
     *("../x", "a/../b", "./a", "/a", "a//b", "a/", "..", ".git/hooks/x", "a/.GIT/x", ".git./x"),
     *("git~1/x", "a\\b", "c:/x", "a\nb", ".gitattributes", "x/.GitModules", "\u200c.git/x"),
@@ -98,6 +100,80 @@ def test_the_result_is_that_of_git(user: Checkout, tmp_path: Path, seed: int) ->
         env = {**git.env, "GIT_INDEX_FILE": str(tmp_path / "index")}
         assert subprocess.run(asked, env=env, check=True, capture_output=True).returncode == 0
         disturb(ours, dice)
+
+
+def edit(top: Path, dice: random.Random) -> None:
+    """What an agent may do between two looks at its files."""
+    for name in dice.sample(EDITED, 3):
+        path = top / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            path.unlink()
+        above = [one for one in path.parents if one.is_relative_to(top)]
+        if any(one.is_file() or one.is_symlink() for one in above):
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if dice.random() < 0.8:
+            path.write_text(f"text {dice.randint(1, 3)}")
+            path.chmod(dice.choice((0o644, 0o755)))
+        elif dice.random() < 0.5:
+            path.symlink_to("a.txt")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_edited_is_noted_as_by_git(user: Checkout, tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    repo = open_repository(user.path, user.environ)
+    git = PrivateGit.create(tmp_path / "private", repo, user.environ)
+    top, index = tmp_path / "top", tmp_path / "index"
+    base = git.tree_of(repo.head)
+    git.checkout(base, top, index)
+    for _ in range(8):
+        edit(top, dice)
+        tree = git.collect(top, index, ())
+        fresh = tmp_path / "fresh-index"
+        fresh.unlink(missing_ok=True)
+        at = ["git", f"--git-dir={git.path}", f"--work-tree={top}"]
+        env = {**git.env, "GIT_INDEX_FILE": str(fresh)}
+        subprocess.run([*at, "add", "-A"], cwd=top, env=env, check=True)
+        theirs = subprocess.run([*at, "write-tree"], env=env, check=True, capture_output=True)
+        assert tree == theirs.stdout.decode().strip()
+        assert git.tampered(top, index) == ()
+        assert git.staged(index, tree) == ()
+        assert git.examined(base, tree).forged == ()
+
+
+@pytest.mark.parametrize("place", [".gitattributes", "pkg/.gitattributes"])
+def test_what_attributes_convert_is_noted_by_git(
+    user: Checkout, tmp_path: Path, place: str
+) -> None:
+    repo = open_repository(user.path, user.environ)
+    git = PrivateGit.create(tmp_path / "private", repo, user.environ)
+    top, index = tmp_path / "top", tmp_path / "index"
+    git.checkout(git.tree_of(repo.head), top, index)
+    (top / "pkg").mkdir()
+    (top / ".gitignore").write_text(".gitattributes\n")
+    (top / place).write_text("* text eol=lf\n")
+    (top / "pkg" / "x").write_bytes(b"a\r\n")
+    held = git.listed(git.collect(top, index, ()))
+    assert git.blob(held["pkg/x"][1]) == b"a\n"
+
+
+def test_an_object_that_is_there_already_is_written_again(user: Checkout, tmp_path: Path) -> None:
+    repo = open_repository(user.path, user.environ)
+    git = PrivateGit.create(tmp_path / "private", repo, user.environ)
+    top, index = tmp_path / "top", tmp_path / "index"
+    base = git.tree_of(repo.head)
+    git.checkout(base, top, index)
+    (top / "a.txt").write_text("b\n")
+    name = git.name_of(b"b\n")
+    forged = git.path / "objects" / name[:2] / name[2:]
+    forged.parent.mkdir()
+    forged.write_bytes(zlib.compress(b"blob 5\0evil\n"))
+    tree = git.collect(top, index, ())
+    assert git.examined(base, tree).forged == ()
+    assert git.blob(name) == b"b\n"
 
 
 def test_nothing_behind_a_link_is_written(user: Checkout, tmp_path: Path) -> None:
