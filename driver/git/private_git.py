@@ -133,7 +133,7 @@ class PrivateGit(PrivateTrees):
         if not found.nested:
             with suppress(OSError, ValueError, CannotRunError):
                 files = self._noted(work_tree, index, found.files, found.gone)
-                return self._loose.tree_of(files, self._written)
+                return self._loose.tree_of(files, self._stored)
         entries = [f"0 {self._no_object}\t{path}" for path in found.gone]
         entries += [f"{MODE_NESTED} {self._any_object}\t{path}" for path in found.nested]
         self._update_index(work_tree, index, "--index-info", entries)

@@ -39,7 +39,7 @@ class PrivateDir:
     environ: Mapping[str, str] = field(repr=False)
     env: Mapping[str, str] = field(repr=False)
     _recent: Recent = field(default_factory=Recent, repr=False, compare=False)
-    _written: set[str] = field(default_factory=set, repr=False, compare=False)
+    _stored: set[str] = field(default_factory=set, repr=False, compare=False)  # trees, by id
     small: SmallTrees = field(default_factory=SmallTrees, repr=False, compare=False)
 
     @classmethod
@@ -215,7 +215,9 @@ class PrivateTrees(PrivateDir):
         entries = records(self._git("ls-tree", "-r", "-t", "-z", tree).stdout)
         pairs = (entry.partition("\t")[::2] for entry in entries)
         fields = ((path, facts.split(" ")) for facts, path in pairs)
-        return {path: (mode, name) for path, (mode, _, name) in fields}
+        found = {path: (mode, name) for path, (mode, _, name) in fields}
+        self._stored.update({tree}, (one for mode, one in found.values() if mode == MODE_FOLDER))
+        return found
 
     def replaced(self, ids: Set[str], borrowed: Path) -> tuple[str, ...]:
         """The ids of forged objects written since this git dir was created, in it or in the folder
