@@ -50,12 +50,14 @@ def find_remote(
     environ: Mapping[str, str],
     name: str | None = None,
     processes: Processes | None = None,
+    settings: Sequence[tuple[str, str]] = (),
 ) -> Remote | None:
     """The remote to ship to: `name`, else the branch's remote, `origin`, or the only remote.
+    `settings` are those that are `configured`, if they were just read.
 
     Raises InputError if `name` is not configured.
     """
-    settings = configured(repo, environ)
+    settings = settings or configured(repo, environ)
     last = dict(settings)
     there = {key[len("remote.") : -len(".url")]: None for key, _ in settings
              if key.startswith("remote.") and key.endswith(".url")}  # fmt: skip

@@ -59,14 +59,20 @@ class Signer:
         return tuple(made)
 
 
-def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer | None:
-    """The signer of a repository's commits; None if they are not signed.
+def signer_of(
+    repo: Repository,
+    environ: Mapping[str, str],
+    sign: str,
+    settings: Sequence[tuple[str, str]] = (),
+) -> Signer | None:
+    """The signer of a repository's commits; None if they are not signed. `settings` are those that
+    are `configured`, if they were just read.
 
     Raises CannotRunError if the program is in the checkout, because agents' work goes there.
     """
     if sign == NEVER:
         return None
-    last = dict(configured(repo, environ))
+    last = dict(settings or configured(repo, environ))
     if sign != ALWAYS and last.get("commit.gpgsign", "false").lower() not in _YES:
         return None
     asked = {key: value for key, value in last.items() if _ASKED.fullmatch(key)}

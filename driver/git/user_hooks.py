@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from driver.filesystem.tree import Signature, snapshot
@@ -51,13 +51,18 @@ class UserHooks:
 
 
 def copy_hooks(
-    repository: Repository, git: PrivateGit, environ: Mapping[str, str], into: Path
+    repository: Repository,
+    git: PrivateGit,
+    environ: Mapping[str, str],
+    into: Path,
+    settings: Sequence[tuple[str, str]] = (),
 ) -> UserHooks:
-    """Copy the hooks of a repository, with their whole folder, to `into`.
+    """Copy the hooks of a repository, with their whole folder, to `into`. `settings` are those that
+    are `configured`, if they were just read.
 
     Raises GitError, and CannotRunError if the folder is too large.
     """
-    source = hooks_folder(repository, environ)
+    source = hooks_folder(repository, environ, settings)
     inside = _inside(repository, source)
     if inside is None:
         if not any((source / name).is_file() for name in HOOKS):
@@ -86,8 +91,15 @@ def missing_hooks(repository: Repository, environ: Mapping[str, str]) -> str:
     return f"core.hooksPath names {folder}, which does not exist: no hook of yours runs"
 
 
-def hooks_folder(repository: Repository, environ: Mapping[str, str]) -> Path:
-    """The folder in which git looks for the user's hooks."""
+def hooks_folder(
+    repository: Repository,
+    environ: Mapping[str, str],
+    settings: Sequence[tuple[str, str]] = (),
+) -> Path:
+    """The folder in which git looks for the user's hooks. `settings` are those that are
+    `configured`, if they were just read."""
+    if sum(key == "core.hookspath" for key, _ in settings) == 1:  # ours, as below
+        return repository.common_dir / "hooks"
     asked = ("config", "-z", "--type=path", "--get-all", "core.hooksPath")
     done = git_in(repository, environ, *asked, accept=(0, 1))
     theirs = records(done.stdout)[:-1]  # the last value is ours, which switches hooks off

@@ -26,7 +26,7 @@ from driver.git.private_git import (
     find_remote,
     open_repository,
 )
-from driver.git.repository import read_from
+from driver.git.repository import configured, read_from
 from driver.git.signing import signer_of
 from driver.git.user_hooks import copy_hooks
 from driver.preparation.kept_places import KeptPlaces, folder_of
@@ -117,7 +117,8 @@ class RepositoryOpener:
         cleanup.callback(_remove, folder, made, settings.environ)
         write_owner(folder, self.mark, self.key, checkout)
         git = PrivateGit.create(folder / "private.git", checkout, settings.environ)
-        repository, remote = self._started_from(checkout, git, cleanup)
+        theirs = configured(checkout, settings.environ)
+        repository, remote = self._started_from(checkout, git, theirs, cleanup)
         if self.target:
             write_owner(folder, self.mark, self.key, repository)
         objects = read_from(checkout.objects, git.path / "objects")
@@ -132,18 +133,23 @@ class RepositoryOpener:
         here = sum(planned.home.top == top for planned in self.plan)
         context.hands_on = here > agents_at_once(settings)
         context.checkouts = context.pool(_trees_for(settings, len(context.paths)))
-        context.signer = signer_of(repository, settings.environ, settings.ship.sign)
+        context.signer = signer_of(repository, settings.environ, settings.ship.sign, theirs)
         if settings.ship.hooks == "run":
-            context.hooks = copy_hooks(repository, git, settings.environ, folder / "hooks")
+            into = folder / "hooks"
+            context.hooks = copy_hooks(repository, git, settings.environ, into, theirs)
         return context
 
     def _started_from(
-        self, repository: Repository, git: PrivateGit, cleanup: contextlib.ExitStack
+        self,
+        repository: Repository,
+        git: PrivateGit,
+        theirs: Sequence[tuple[str, str]],
+        cleanup: contextlib.ExitStack,
     ) -> tuple[Repository, Remote | None]:
         """The repository at the target branch, and the remote that this branch is pushed to."""
         environ, target = self.settings.environ, self.target
         seen = replace(repository, branch=target) if target else repository
-        remote = find_remote(seen, environ, self.settings.ship.remote, self.side.talks)
+        remote = find_remote(seen, environ, self.settings.ship.remote, self.side.talks, theirs)
         if target is None:
             return repository, remote
         started = at_target(repository, git, remote, target)
