@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from driver.domain.results import MODE_NESTED, Change
 from driver.filesystem.safe_file_access import regular_bytes
+from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
 from driver.git.command import (
     BULK_TIMEOUT_S,
@@ -264,7 +265,7 @@ class PrivateGit(PrivateTrees):
     @property
     def _has_modes(self) -> bool:
         """True if the file system keeps the modes of files, as git found out."""
-        return b"filemode = true" in (self.path / "config").read_bytes()
+        return b"filemode = true" in regular_bytes(self.path / "config")
 
     def commit_like(
         self, found: bytes, listed: Mapping[str, Entry], path: str, mode: str, content: bytes
