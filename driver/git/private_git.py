@@ -18,7 +18,6 @@ from pathlib import Path, PurePosixPath
 
 from driver.domain.results import MODE_NESTED, Change
 from driver.filesystem.safe_file_access import regular_bytes
-from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
 from driver.git.command import (
     BULK_TIMEOUT_S,
