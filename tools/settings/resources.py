@@ -37,9 +37,9 @@ def _size(raw: Any) -> int:
         if found is None:
             raise ValueError
         return int(float(found[1]) * _UNITS[found[2] or ""])
-    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or raw < 0 or raw % 1:
         raise ValueError
-    return raw
+    return int(raw)
 
 
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
