@@ -105,7 +105,7 @@ def _places(
     project = top or Path(args.repo or ".").absolute()
     settings = load(project=project, config=config, flags={"state_dir": args.state_dir})
     if top is None:
-        why = f"{Path.cwd()} is in no git repository" if has_git else "not looked for without git"
+        why = _nowhere(Path.cwd()) if has_git else "not looked for without git"
         remedy = "go into the one to work on, or name it with --repo"
         return Places(settings), (warned("repository", why, remedy),)
     repository, opened = repository_at(top, settings)
@@ -113,6 +113,14 @@ def _places(
         return Places(settings, top), (opened,)
     root, made = workspaces_of(settings, repository)
     return Places(settings, top, repository, root), (opened, made)
+
+
+def _nowhere(folder: Path) -> str:
+    from driver.scheduler.context import TOOL_CHECKOUT
+
+    if folder.resolve().is_relative_to(TOOL_CHECKOUT) and (TOOL_CHECKOUT / ".git").exists():
+        return f"{folder} is in Tidegate's own checkout, which a run never takes by itself"
+    return f"{folder} is in no git repository"
 
 
 if __name__ == "__main__":

@@ -38,19 +38,23 @@ _LEADS_BACK = (
 class HomeRecipe:
     """The making of a private home of the user whose home is `user`. `links` are names in a home
     and their targets, `prepared` is the home of the set-up, `login` the login of an agent's
-    program. With `has_own_caches` the caches that their tools must write are not linked."""
+    program. With `has_own_caches` the caches that their tools must write are not linked, except for
+    those in `shared`, which are links that the settings let a command write."""
 
     user: Path
     links: tuple[tuple[str, str], ...] = ()
     prepared: Path | None = None
     login: tuple[LoginFile, ...] = ()
     has_own_caches: bool = False
+    shared: tuple[tuple[str, Path], ...] = ()
 
     def furnish(self, home: Path, environment: Mapping[str, str]) -> Lent:
         """Fill a home; returns the login that its command may renew. Settings of the user's home
         that were changed during the wave are as HOME of `environment` has them."""
         home.mkdir(parents=True, exist_ok=True)
         view = Path(environment.get("HOME") or self.user)
+        for name, target in self.shared:
+            _link(home, name, target)
         for name, target in self.links:
             if self.has_own_caches and name in _MADE_ANEW:
                 continue

@@ -12,6 +12,8 @@ from typing import Any
 
 from driver.backlog.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
 from driver.domain.refusals import last_remedy
+from driver.domain.wall_hints import hint_in
+from driver.filesystem.kept_output import file_to_read
 from driver.reports.documents import wave_of
 from driver.reports.overview import overview
 from driver.reports.table import table_lines
@@ -108,7 +110,8 @@ def _why_not(record: Json) -> str:
     line = describe_verdict(record["verdict"], without_remedy(next(filter(None, reasons), "")))
     test: Json = ((record.get("attempts") or [{}])[-1] or {}).get("test") or {}
     if record["verdict"] == "failed" and test.get("kind") == "red" and test.get("outputFile"):
-        line += f"; its output: {test['outputFile']}"
+        line += f"; its output: {file_to_read(test['outputFile'])}"
+        line += f"; {hint}" if (hint := hint_in(record.get("remedy"))) else ""
     elif remedy := last_remedy(record.get("remedy"), record.get("ship_error")):
         line += f"; to do: {remedy}"
     return line

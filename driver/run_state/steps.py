@@ -13,6 +13,7 @@ from driver.backend_api.driver import Usage, in_micro_usd
 from driver.domain.phase_receipt import COMPLETED, TESTER, PhaseReceipt
 from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, RunKind, Verdict
 from driver.domain.reviews import Review, ReviewWord
+from driver.filesystem.kept_output import file_to_read
 from driver.runners.failures import first_failure
 from driver.terminal.safe_text import describe_verdict
 from state_store.database import events
@@ -121,7 +122,9 @@ def _with_failure(attempt: Attempt) -> str:
         return message
     shown = first_failure(run.output)
     message = f"{message}: {shown}" if shown and shown not in message else message
-    return f"{message}; its output: {run.output_file}" if run.output_file else message
+    if not run.output_file:
+        return message
+    return f"{message}; its output: {file_to_read(run.output_file)}"
 
 
 def reviewed(review: Review, receipt: PhaseReceipt, outcome: ItemOutcome, *, final: bool) -> Step:

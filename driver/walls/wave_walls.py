@@ -129,14 +129,15 @@ class Walls:
             return Enclosure(wall, self.means, places)
         made_anew = self.closed and role is not Role.SETUP
         prepared = None if role is Role.SETUP else places.prepared_home
-        links = (*self.system.links.get(role, ()), *self._linked(given))
-        recipe = HomeRecipe(self.system.home, links, prepared, has_own_caches=made_anew)
+        links = (*self.system.links.get(role, ()), *self._in_home(given.readable))
+        shared = tuple(self._in_home(given.writable))
+        recipe = HomeRecipe(self.system.home, links, prepared, (), made_anew, shared)
         return Enclosure(wall, self.means, places, recipe)
 
-    def _linked(self, given: RoleSettings) -> Iterator[tuple[str, str]]:
-        """The places that the settings name in the user's home."""
-        for path in (*given.readable, *given.writable):
-            if self.system.home in path.parents:
+    def _in_home(self, paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
+        """The paths that exist in the user's home, with their names there."""
+        for path in paths:
+            if self.system.home in path.parents and path.exists():
                 yield str(path.relative_to(self.system.home)), str(path)
 
     @property

@@ -22,6 +22,7 @@ from driver.domain.results import (
 )
 from driver.domain.reviews import review_word
 from driver.domain.shipment import Shipment
+from driver.domain.wall_hints import about_walls, hint_in
 from driver.limits.usage_sums import sum_usage, token_totals, usages_of, uses_of
 from driver.pipeline.definition import PUBLISH
 from driver.policy.test_files import is_test
@@ -164,8 +165,9 @@ def _remedy(outcome: ItemOutcome) -> str | None:
     told, test = remedy_of(outcome.reason), outcome.last_test
     if test is None or test.kind is not RunKind.RED or test.sandbox in WITHOUT_WALLS:
         return told
-    walls = f"the test ran inside of walls ({test.sandbox}); if it needs more of this machine,"
-    return f"{told or 'look at its output'}; {walls} allow that in [sandbox.test]"
+    walls = about_walls(test.sandbox, test.output)
+    parts = (told or "look at its output", walls)
+    return "; ".join(reversed(parts) if hint_in(walls) else parts)
 
 
 def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:

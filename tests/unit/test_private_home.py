@@ -45,6 +45,16 @@ def test_a_home_leads_to_toolchains_and_to_what_its_set_up_installed(tmp_path: P
     assert not (prepared / ".cache" / "mine").exists()
 
 
+def test_a_cache_that_the_settings_share_is_not_made_anew(tmp_path: Path) -> None:
+    user, home = tmp_path / "user", tmp_path / "home"
+    (user / ".cache" / "go-build").mkdir(parents=True)
+    home.mkdir()
+    link = ((".cache/go-build", user / ".cache" / "go-build"),)
+    HomeRecipe(user, link, has_own_caches=True, shared=link).furnish(home, {"HOME": str(user)})
+    (home / ".cache" / "go-build" / "x").touch()
+    assert (user / ".cache" / "go-build" / "x").exists()
+
+
 def test_a_setting_that_changed_during_the_wave_is_as_it_was(tmp_path: Path) -> None:
     user, view, home = (tmp_path / name for name in ("user", "view", "home"))
     for folder, text in ((user, "now"), (view, "before")):

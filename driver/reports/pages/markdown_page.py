@@ -1,4 +1,4 @@
-"""The page of a wave in Markdown: `report.md`, and the summary of a job. Pure.
+"""The page of a wave in Markdown: `report.md`, and the summary of a job.
 
 Everything that an agent, a test, a reviewer or a backlog wrote is in code.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+from driver.filesystem.kept_output import file_to_read
 from driver.reports import words
 from driver.reports.overview import Item, Overview
 from driver.reports.summary_lines import left_out, next_command
@@ -81,7 +82,8 @@ def _why(item: Item) -> str:
         lines.append(f"  What to do: {_own(item.remedy)}")
     tests = [attempt.get("test") or {} for attempt in item.record.get("attempts") or ()]
     if tests and tests[-1].get("kind") not in (None, "green") and tests[-1].get("outputFile"):
-        lines.append(f"  Output of its test: {code(str(tests[-1]['outputFile']), _MOST_WORDS)}")
+        file = file_to_read(str(tests[-1]["outputFile"]))
+        lines.append(f"  Output of its test: {code(file, _MOST_WORDS)}")
     if item.record.get("savedWork"):
         lines.append(f"  Its work: {code(str(item.record['savedWork']), _MOST_WORDS)}")
     return "\n".join(lines)

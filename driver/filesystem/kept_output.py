@@ -1,0 +1,19 @@
+"""The files in which the output of a command is kept: `.out` of stdout, `.err` of stderr."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def file_to_read(output_file: str) -> str:
+    """The file that a person is to read: that of stderr if only stderr has text."""
+    of_errors = str(Path(output_file).with_suffix(".err"))
+    return of_errors if not _size(output_file) and _size(of_errors) else output_file
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0

@@ -1,0 +1,43 @@
+"""Hints about walls in the output of a red test."""
+
+from __future__ import annotations
+
+import pytest
+
+from driver.domain.wall_hints import about_walls, hint_in
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", "network"),
+        ("curl: (6) Could not resolve host: example.org", "network"),
+        ("Error: connect ECONNREFUSED 127.0.0.1:5432", "network"),
+        ("sh: cannot create /tmp/log: Read-only file system", "writable"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/home/me/data/x'", "readable"),
+        ("Error: ENOENT: no such file or directory, open '/srv/fixtures/x'", "readable"),
+        ("PermissionError: [Errno 13] Permission denied: '/data/x'", "readable"),
+    ],
+)
+def test_a_line_that_looks_like_walls_is_quoted_with_the_setting(output: str, words: str) -> None:
+    told = about_walls("bwrap", output)
+    quoted = told.split('"')[1]
+    assert quoted in output
+    assert words in told
+    assert "[sandbox.test]" in told
+    assert hint_in(f"{told}; correct the work") == told
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "AssertionError: 1 != 2",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'data/x'",
+        "No such file or directory: '/home/me/.cache/tidegate/1/proving/3/data/x'",
+    ],
+)
+def test_an_output_without_such_a_line_gives_no_hint(output: str) -> None:
+    told = about_walls("bwrap", output)
+    assert told.startswith("the test ran inside of walls (bwrap); if it needs more")
+    assert hint_in(told) is None
+    assert hint_in(None) is None
