@@ -38,7 +38,6 @@ def about_walls(level: str, output: str) -> str:
 
 def hint_in(remedy: str | None) -> str | None:
     """The first part of a remedy, if it is about walls and the output speaks for that."""
-    found = re.match(
-        rf"{_BEGIN} \S+ and printed .*?(?:would allow that|$)", remedy or "", re.DOTALL
-    )
+    hint = rf"{_BEGIN} \S+ and printed .*?(?:would allow that|$)"
+    found = re.match(hint, remedy or "", re.DOTALL)
     return found[0] if found else None

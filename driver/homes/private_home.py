@@ -46,7 +46,7 @@ class HomeRecipe:
     prepared: Path | None = None
     login: tuple[LoginFile, ...] = ()
     has_own_caches: bool = False
-    shared: tuple[tuple[str, Path], ...] = ()
+    shared: tuple[tuple[str, str], ...] = ()
 
     def furnish(self, home: Path, environment: Mapping[str, str]) -> Lent:
         """Fill a home; returns the login that its command may renew. Settings of the user's home

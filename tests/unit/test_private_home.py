@@ -49,7 +49,7 @@ def test_a_cache_that_the_settings_share_is_not_made_anew(tmp_path: Path) -> Non
     user, home = tmp_path / "user", tmp_path / "home"
     (user / ".cache" / "go-build").mkdir(parents=True)
     home.mkdir()
-    link = ((".cache/go-build", user / ".cache" / "go-build"),)
+    link = ((".cache/go-build", str(user / ".cache" / "go-build")),)
     HomeRecipe(user, link, has_own_caches=True, shared=link).furnish(home, {"HOME": str(user)})
     (home / ".cache" / "go-build" / "x").touch()
     assert (user / ".cache" / "go-build" / "x").exists()
