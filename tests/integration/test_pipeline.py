@@ -301,7 +301,6 @@ def test_a_prompt_comes_from_the_base_and_never_from_the_checkout(tmp_path: Path
     ("made", "more", "words"),
     [
         (one(IMPLEMENT, GATE, verificationTier=4), {}, "needs a review"),
-        (one(IMPLEMENT, {**GATE, "hermetic": "require"}), {}, "no sandbox"),
         (one(IMPLEMENT, GATE), {"from_phase": "nowhere"}, "item 'a' has implement, gate"),
         (one(), {}, "at least one"),
     ],
@@ -312,6 +311,12 @@ def test_what_cannot_be_is_told_before_anything_is_spent(
     report, driver = scene.play({"a": []}, [made], **more)
     assert (report["exit_code"], driver.requests) == (2, [])
     assert words in report["error"]
+
+
+def test_a_phase_that_must_be_in_a_sandbox_is_not_begun_without_one(scene: Scene) -> None:
+    report, driver = scene.play({"a": []}, [one(IMPLEMENT, {**GATE, "hermetic": "require"})])
+    assert (report["exit_code"], driver.requests) == (4, [])
+    assert "there is no sandbox" in report["error"]
 
 
 def test_a_pipeline_of_the_configuration_is_that_of_items_without_their_own(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from driver.walls.choice import Asked, candidates
 from driver.walls.escape import attempted
 from driver.walls.wall import Level, Network
 from tests.support.interpreter import IN_SHELL
+from tests.support.pipelines import GATE, IMPLEMENT, one
 from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are made by Linux")
@@ -45,7 +46,8 @@ def walled(folder: Path, level: str, files: Any = None, config: str = "", **envi
 
 
 def receipts(report: dict[str, Any], slug: str) -> list[dict[str, Any]]:
-    return [one for a in built(report)[slug]["attempts"] for one in a["evidence"]["receipts"]]
+    attempts = built(report)[slug]["attempts"]
+    return [receipt for attempt in attempts for receipt in attempt["evidence"]["receipts"]]
 
 
 @pytest.mark.parametrize("level", [*CLOSED, "limits", "none"])
@@ -53,7 +55,7 @@ def test_the_level_is_in_every_receipt_and_in_the_first_line(tmp_path: Path, lev
     scene = walled(tmp_path, level)
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", CHECK)])
     assert report["shipped"] == ["a"]
-    found = {one["sandbox"] for one in receipts(report, "a")}
+    found = {receipt["sandbox"] for receipt in receipts(report, "a")}
     assert len(found) == 1
     assert found.pop().startswith(level)
     assert f"sandbox {level}" in scene.said.getvalue().splitlines()[0]
@@ -82,6 +84,14 @@ def test_nothing_is_asked_of_an_agent_below_the_required_level(tmp_path: Path) -
     assert driver.requests == []
 
 
+@pytest.mark.parametrize("level", [*CLOSED, "limits"])
+def test_a_phase_may_require_walls_that_keep_files_from_it(tmp_path: Path, level: str) -> None:
+    scene = walled(tmp_path, level)
+    driver = Enclosed({"a": [writes(a__txt="good\n")]}, environ=scene.environ)
+    report = scene.run(driver, [one(IMPLEMENT, {**GATE, "hermetic": "require"})])
+    assert report["exit_code"] == (0 if level in CLOSED else 4), report
+
+
 def test_a_wall_that_breaks_in_the_middle_is_no_red_test(tmp_path: Path) -> None:
     real = candidates(Asked(Level.BWRAP), kernel_facts(), {"PATH": "/usr/bin:/bin"}, ())
     if not real:
@@ -102,7 +112,7 @@ def test_a_wall_that_breaks_in_the_middle_is_no_red_test(tmp_path: Path) -> None
     record = built(report)["a"]
     assert (record["verdict"], report["shipped"]) == ("undecided", [])
     assert "bwrap" in record["error"]
-    assert {one["kind"] for one in receipts(report, "a")} <= {"could_not_run"}
+    assert {receipt["kind"] for receipt in receipts(report, "a")} <= {"could_not_run"}
 
 
 @pytest.mark.parametrize("level", [*CLOSED, "none"])

@@ -84,7 +84,6 @@ def test_the_classic_order_is_a_pipeline() -> None:
         ({**IMPLEMENT, "timeout_s": 0}, "timeout_s must be"),
         ({**IMPLEMENT, "retries": -1}, "retries must be"),
         ({**IMPLEMENT, "requires_clean_tree": 1}, "requires_clean_tree must be"),
-        ({**IMPLEMENT, "hermetic": "require"}, "no sandbox"),
         ({**IMPLEMENT, "backend": {"nam": "x"}}, "backend.nam is no known key"),
         ({**IMPLEMENT, "backend": {"timeout_s": "x"}}, "backend.timeout_s must be"),
         ({**IMPLEMENT, "backend": 5}, "backend must be a table"),

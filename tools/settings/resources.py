@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from state_store.values.names import RESOURCE_PATTERN, RESOURCE_RULE, is_resource
-from tools.settings.kinds import SWITCH, Kind
+from tools.settings.kinds import SWITCH, Kind, whole_number
 
 
 def _exclusive(raw: Any) -> bool | tuple[str, ...]:
@@ -37,9 +37,7 @@ def _size(raw: Any) -> int:
         if found is None:
             raise ValueError
         return int(float(found[1]) * _UNITS[found[2] or ""])
-    if isinstance(raw, bool) or not isinstance(raw, int | float) or raw < 0 or raw % 1:
-        raise ValueError
-    return int(raw)
+    return whole_number(0).accept(raw)
 
 
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
