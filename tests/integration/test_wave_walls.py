@@ -112,7 +112,9 @@ def test_a_wall_that_breaks_in_the_middle_is_no_red_test(tmp_path: Path) -> None
     record = built(report)["a"]
     assert (record["verdict"], report["shipped"]) == ("undecided", [])
     assert "bwrap" in record["error"]
-    assert {receipt["kind"] for receipt in receipts(report, "a")} <= {"could_not_run"}
+    # The test may have run on the base before the walls broke.
+    later = [one for one in receipts(report, "a") if one["purpose"] != "baseline"]
+    assert {receipt["kind"] for receipt in later} == {"could_not_run"}
 
 
 @pytest.mark.parametrize("level", [*CLOSED, "none"])
