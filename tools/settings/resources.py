@@ -37,7 +37,7 @@ def _size(raw: Any) -> int:
         if found is None:
             raise ValueError
         return int(float(found[1]) * _UNITS[found[2] or ""])
-    return whole_number(0).accept(raw)
+    return int(whole_number(0).accept(raw))
 
 
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
