@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-_PREFIX = "tidegate-scratch-"
+# Short, because tests make sockets below, and the path of a socket has about a hundred bytes.
+_SHORT = re.compile(r"tg-(?P<counted>[0-9a-f]{8})-(?P<pid>\d+)-\w+")
+_LONG = "tidegate-scratch-"
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """A temporary folder, removed when the block ends. Its name tells whose it is."""
-    prefix = f"{_PREFIX}{counted_here()}-{os.getpid()}-"
+    prefix = f"tg-{counted_here()[:8]}-{os.getpid()}-" if counted_here() else _LONG
     with tempfile.TemporaryDirectory(prefix=prefix) as folder:
         yield Path(folder)
 
@@ -28,7 +31,10 @@ def temporary_folder(environ: Mapping[str, str]) -> Path:
 
 def scratch_folders(environ: Mapping[str, str]) -> Iterator[Path]:
     """The existing scratch folders of this user, some of them possibly in use."""
-    for folder in sorted(temporary_folder(environ).glob(f"{_PREFIX}*")):
+    top = temporary_folder(environ)
+    for folder in sorted([*top.glob(f"{_LONG}*"), *top.glob("tg-*")]):
+        if not folder.name.startswith(_LONG) and not _SHORT.fullmatch(folder.name):
+            continue
         with suppress(OSError):
             is_ours = os.name == "nt" or folder.lstat().st_uid == os.geteuid()
             if is_ours and folder.is_dir() and not folder.is_symlink():
@@ -39,9 +45,9 @@ def scratch_of_dead(environ: Mapping[str, str]) -> Iterator[Path]:
     """The scratch folders of processes that have ended. Processes of another machine, boot or
     container are not seen from here, so their folders are left alone."""
     for folder in scratch_folders(environ) if counted_here() else ():
-        counted, _, rest = folder.name.removeprefix(_PREFIX).partition("-")
-        pid = rest.partition("-")[0]
-        if counted == counted_here() and pid.isdigit() and not Path("/proc", pid).exists():
+        found = _SHORT.fullmatch(folder.name)
+        is_from_here = found is not None and found["counted"] == counted_here()[:8]
+        if found and is_from_here and not Path("/proc", found["pid"]).exists():
             yield folder
 
 

@@ -227,8 +227,7 @@ def test_what_killed_runs_had_for_a_moment_goes_when_it_is_old(
     place = tmp_path / "for a moment"
     monkeypatch.setenv("TMPDIR", str(place))
     old, used, fresh, others = (
-        place / name
-        for name in (*(f"tidegate-scratch-{n}" for n in ("old", "used", "fresh")), "tidegate-run-x")
+        place / name for name in (*(f"tg-0123abcd-{n}-x" for n in (1, 2, 3)), "tg-run-x")
     )
     for folder in (old, used, others):
         (folder / "private.git").mkdir(parents=True)
