@@ -32,12 +32,12 @@ def about_walls(level: str, output: str) -> str:
     begin = f"{_BEGIN} ({level})"
     for pattern, setting in _HINTS:
         if found := re.search(pattern, output):
-            return f'{begin} and printed "{found[0]}": {setting} in [sandbox.test] would allow that'
+            # The setting stands first, as short reports cut the end.
+            return f'{begin}, and {setting} in [sandbox.test] would allow: "{found[0]}"'
     return f"{begin}; if it needs more of this machine, allow that in [sandbox.test]"
 
 
 def hint_in(remedy: str | None) -> str | None:
     """The first part of a remedy, if it is about walls and the output speaks for that."""
-    hint = rf"{_BEGIN} \S+ and printed .*?(?:would allow that|$)"
-    found = re.match(hint, remedy or "", re.DOTALL)
+    found = re.match(rf'{_BEGIN} \S+, and .+? would allow: "[^"]*"?', remedy or "")
     return found[0] if found else None
