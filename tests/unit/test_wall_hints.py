@@ -21,7 +21,7 @@ from driver.domain.wall_hints import about_walls, hint_in
 )
 def test_a_line_that_looks_like_walls_is_quoted_with_the_setting(output: str, words: str) -> None:
     told = about_walls("bwrap", output)
-    quoted = told.split('"')[1]
+    quoted = told.rpartition(': "')[2].removesuffix('"')
     assert quoted in output
     assert words in told
     assert "[sandbox.test]" in told
