@@ -82,6 +82,18 @@ _MISSING = {
 }
 _NEW_NAMESPACES = 0x7E020000
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX type for the user
+# Priority and processors of a process, with the argument that names it: 0 is the caller itself.
+_OF_SCHEDULES: dict[str, tuple[int, int, int, int]] = {
+    "setpriority": (141, 140, 1, errno.EPERM),
+    "sched_setparam": (142, 118, 0, errno.EPERM),
+    "sched_setscheduler": (144, 119, 0, errno.EPERM),
+    "sched_setattr": (314, 274, 0, errno.EPERM),
+    "ioprio_set": (251, 30, 1, errno.EPERM),
+    # Libraries ask this for single threads, by a number. It does nothing then, and says so to none.
+    "sched_setaffinity": (203, 122, 0, 0),
+}
+# The callers of these may mean all processes of the user by 0.
+_OF_USERS = {"setpriority": 2, "ioprio_set": 3}
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 
 
@@ -148,6 +160,12 @@ def seccomp_filter(
     # The limits of another process: a limit of 0 seconds would end it.
     if not is_alone:
         program += _on_argument(known.prlimit, 0, [_one(_EQUAL, 0, 1, 0), _refuse(errno.EPERM)])
+        for name, (*numbers, index, error) in _OF_SCHEDULES.items():
+            call = numbers[known.column]
+            if name in _OF_USERS:
+                users = [_one(_EQUAL, _OF_USERS[name], 0, 1), _refuse(error)]
+                program += _on_argument(call, 0, users)
+            program += _on_argument(call, index, [_one(_EQUAL, 0, 1, 0), _refuse(error)])
     allowed = tuple(allowed_families)
     pass_on = [_one(_EQUAL, family, len(allowed) - at, 0) for at, family in enumerate(allowed)]
     program += _on_argument(known.socket, 0, [*pass_on, _refuse(errno.EACCES)])

@@ -174,6 +174,42 @@ def test_a_debugger_and_leak_checks_work_inside(name: str, tmp_path: Path) -> No
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
+SLOWS = """
+import os
+outside = int({outside})
+os.setpriority(os.PRIO_PROCESS, 0, 19)
+for change in (
+    lambda: os.setpriority(os.PRIO_PROCESS, outside, 19),
+    lambda: os.setpriority(os.PRIO_USER, 0, 19),
+    lambda: os.sched_setscheduler(outside, os.SCHED_IDLE, os.sched_param(0)),
+    lambda: os.sched_setaffinity(outside, {{min(os.sched_getaffinity(0))}}),
+):
+    try:
+        change()
+    except OSError:
+        pass
+print(os.getpriority(os.PRIO_PROCESS, 0))
+"""
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_no_process_outside_is_slowed_down(name: str, tmp_path: Path) -> None:
+    means = means_of(name)
+    with subprocess.Popen(["sleep", "60"]) as outside:
+
+        def schedule() -> tuple[int, int, set[int]]:
+            pid = outside.pid
+            priority = os.getpriority(os.PRIO_PROCESS, pid)
+            return priority, os.sched_getscheduler(pid), os.sched_getaffinity(pid)
+
+        before = schedule()
+        done = run(tmp_path, means, python(SLOWS.format(outside=outside.pid)))
+        after = schedule()
+        outside.kill()
+    assert after == before
+    assert (done.stderr, done.stdout) == ("", "19\n")
+
+
 def test_the_usual_temporary_folders_are_there(tmp_path: Path) -> None:
     done = run(tmp_path, means_of("bwrap"), "touch /tmp/own /var/tmp/own && echo made")
     assert (done.stdout, done.stderr) == ("made\n", "")

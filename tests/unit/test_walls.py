@@ -208,6 +208,9 @@ CALLS = {
     "socket": {"x86_64": 41, "aarch64": 198},
     "ioctl": {"x86_64": 16, "aarch64": 29},
     "prlimit64": {"x86_64": 302, "aarch64": 261},
+    "setpriority": {"x86_64": 141, "aarch64": 140},
+    "sched_setscheduler": {"x86_64": 144, "aarch64": 119},
+    "ioprio_set": {"x86_64": 251, "aarch64": 30},
     "clone3": {"x86_64": 435, "aarch64": 435},
     "io_uring_setup": {"x86_64": 425, "aarch64": 425},
 }
@@ -233,6 +236,14 @@ SIGCHLD, NEW_USER = 17, 0x10000000
         ("ioctl", (0, 0x541C), errno.EPERM),
         ("prlimit64", (0, 7), 0),
         ("prlimit64", (4711, 7), errno.EPERM),
+        ("setpriority", (0, 0), 0),
+        ("setpriority", (0, 4711), errno.EPERM),
+        ("setpriority", (2, 0), errno.EPERM),
+        ("sched_setscheduler", (0,), 0),
+        ("sched_setscheduler", (4711,), errno.EPERM),
+        ("ioprio_set", (1, 0), 0),
+        ("ioprio_set", (1, 4711), errno.EPERM),
+        ("ioprio_set", (3, 0), errno.EPERM),
         ("socket", (2,), 0),
         ("socket", (10,), 0),
         ("socket", (16,), 0),
@@ -250,7 +261,7 @@ def test_the_filter_refuses_what_leads_out(
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_command_may_trace_its_own_processes_where_it_reaches_no_others(machine: str) -> None:
     program = seccomp_filter(machine, (), may_trace=True, is_alone=True)
-    for call in ("ptrace", "prlimit64"):
+    for call in ("ptrace", "prlimit64", "sched_setscheduler"):
         assert run_filter(program, MACHINES[machine], CALLS[call][machine], 4711) == 0
     assert run_filter(program, MACHINES[machine], CALLS["keyctl"][machine]) == errno.EPERM
 
