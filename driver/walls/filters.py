@@ -160,8 +160,8 @@ def seccomp_filter(
     # The limits of another process: a limit of 0 seconds would end it.
     if not is_alone:
         program += _on_argument(known.prlimit, 0, [_one(_EQUAL, 0, 1, 0), _refuse(errno.EPERM)])
-        for name, (*numbers, index, error) in _OF_SCHEDULES.items():
-            call = numbers[known.column]
+        for name, (on_x86, on_arm, index, error) in _OF_SCHEDULES.items():
+            call = on_arm if known.column else on_x86
             if name in _OF_USERS:
                 users = [_one(_EQUAL, _OF_USERS[name], 0, 1), _refuse(error)]
                 program += _on_argument(call, 0, users)
