@@ -13,6 +13,7 @@ from pathlib import Path
 
 from driver.filesystem.safe_file_access import NotPlainError, link_plain
 from driver.filesystem.tree import copy_into
+from driver.homes.compiled import COMPILED, CachesOfTest
 from driver.homes.login import Lent, LoginFile, lend
 from driver.homes.toolchains import TOOLCHAIN_PLACES
 from state_store.values.lazy_dataclass import dataclass
@@ -25,7 +26,7 @@ _SHARED = frozenset(
     }
 )
 # Their tools must be able to write there, and fill them again without a network.
-_MADE_ANEW = frozenset({".cache/uv", ".cache/go-build", ".cache/pip", ".npm/_logs", ".cache/yarn"})
+_MADE_ANEW = frozenset({*COMPILED, ".cache/uv", ".cache/pip", ".npm/_logs", ".cache/yarn"})
 _VARIABLES = ("HOME", "TMPDIR", "TMP", "TEMP")
 # They name folders in the user's home, whose place in a private one is the usual one.
 _LEADS_BACK = (
@@ -39,7 +40,8 @@ class HomeRecipe:
     """The making of a private home of the user whose home is `user`. `links` are names in a home
     and their targets, `prepared` is the home of the set-up, `login` the login of an agent's
     program. With `has_own_caches` the caches that their tools must write are not linked, except for
-    those in `shared`, which are links that the settings let a command write."""
+    those in `shared`, which are links that the settings let a command write. `compiled` are the
+    kept caches of a test."""
 
     user: Path
     links: tuple[tuple[str, str], ...] = ()
@@ -47,6 +49,7 @@ class HomeRecipe:
     login: tuple[LoginFile, ...] = ()
     has_own_caches: bool = False
     shared: tuple[tuple[str, str], ...] = ()
+    compiled: CachesOfTest | None = None
 
     def furnish(self, home: Path, environment: Mapping[str, str]) -> Lent:
         """Fill a home; returns the login that its command may renew. Settings of the user's home
@@ -62,6 +65,8 @@ class HomeRecipe:
                 copy_into(kept, home / name)
             else:
                 _link(home, name, target)
+        if self.compiled is not None:
+            self.compiled.lend(home)
         lent = lend(self.login, home)  # first, or a link of the set-up could lead it elsewhere
         if self.prepared is not None:
             _link_entries(self.prepared, home, "")

@@ -124,9 +124,17 @@ class Wave:
 
     def places(self, top: Path) -> Places:
         """The places of a command in a clone or checkout at `top`."""
-        contexts = self.repositories.values()
-        owner = next((one for one in contexts if top.is_relative_to(one.folder)), None)
+        owner = self._owner(top)
         return owner.places(top) if owner else Places(top)
+
+    def base_tree(self, top: Path) -> str:
+        """The tree of the base of a clone or checkout at `top`; "" for a plain folder."""
+        owner = self._owner(top)
+        return owner.base_tree if owner else ""
+
+    def _owner(self, top: Path) -> CloneContext | None:
+        contexts = self.repositories.values()
+        return next((one for one in contexts if top.is_relative_to(one.folder)), None)
 
     @property
     def mark(self) -> str:

@@ -34,7 +34,9 @@ from driver.runners.result import Counts
 from driver.test_command.invocations import Command
 from driver.verification.alone import settled
 from driver.verification.reports import Reports, counting
+from driver.walls.roles import Places
 from driver.walls.wall import Role
+from driver.walls.wave_walls import Enclosure
 from driver.workspace.repository_context import TestCheckout
 from driver.workspace.setup import WorkSetupError
 from state_store.values.lazy_dataclass import dataclass, field, replace
@@ -159,7 +161,7 @@ def run_test(
     places = replace(wave.places(checkout.path), written=(hidden,))
 
     def once(command: Command, variables: Mapping[str, str]) -> CommandResult:
-        marked, walls = {**variables, **new_mark(wave.key)}, wave.walls.around(Role.TEST, places)
+        marked, walls = {**variables, **new_mark(wave.key)}, _inside(test, tree, wave, places)
         limits = CommandLimits(wave.settings.verify.timeout_s, marked, hidden, walls)
         return run_test_command(wave.driver, counting(command), folder, limits)
 
@@ -183,6 +185,13 @@ def run_test(
         environment=tuple(sorted(environment)),
         beside=frozenset(turn.beside),
     )
+
+
+def _inside(test: Test, tree: str | None, wave: Wave, places: Places) -> Enclosure:
+    """The wall of a run, whose compilers begin with what the test compiled on the base."""
+    base = wave.base_tree(places.work)
+    inside = wave.walls.around(Role.TEST, places)
+    return inside.compiling((base, *test.name), on_base=bool(base) and base == tree)
 
 
 def _environment(

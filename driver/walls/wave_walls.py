@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from driver.execution.command import Command, Finished
+from driver.execution.command import Command, Ending, Finished
 from driver.execution.processes import Processes
 from driver.filesystem.temporary import scratch_folder
+from driver.homes.compiled import CompilerCaches
 from driver.homes.login import LoginFile, give_back
 from driver.homes.private_home import HomeRecipe
 from driver.walls.choice import Asked, Chosen, WallRefusedError
@@ -35,6 +36,7 @@ class Enclosure:
     means: Means
     places: Places
     recipe: HomeRecipe | None = None
+    caches: CompilerCaches | None = None
 
     @property
     def name(self) -> str:
@@ -53,6 +55,8 @@ class Enclosure:
             command = replace(command, env=env)
             finished = run_inside(processes, command, wall, self.means, name=name)
             give_back(lent, home)
+            if self.recipe.compiled is not None and finished.ending is Ending.EXITED:
+                self.recipe.compiled.keep(home)
             return finished
 
     def reading(self, paths: Iterable[Path]) -> Enclosure:
@@ -63,6 +67,13 @@ class Enclosure:
         """The same wall, with copies of a login in a private home."""
         recipe = replace(self.recipe, login=tuple(login)) if self.recipe else None
         return replace(self, recipe=recipe)
+
+    def compiling(self, test: tuple[str, ...], *, on_base: bool) -> Enclosure:
+        """The same wall, with the kept caches of a test's compilers; a run `on_base` fills them."""
+        if self.recipe is None or self.caches is None:
+            return self
+        compiled = self.caches.of(test, on_base=on_base)
+        return replace(self, recipe=replace(self.recipe, compiled=compiled))
 
     @contextmanager
     def _own_folders(self) -> Iterator[tuple[Path, Path]]:
@@ -81,7 +92,7 @@ class Walls:
     """The walls of a wave: the means of this machine, what is on it, and the settings.
 
     With `has_homes` each command has a private home. `agents_inside` is true if no backend of the
-    wave runs an agent's program outside.
+    wave runs an agent's program outside. `caches` are those of compilers, at closed levels.
     """
 
     means: Means
@@ -90,6 +101,7 @@ class Walls:
     passed_over: tuple[str, ...] = ()
     has_homes: bool = False
     agents_inside: bool = False
+    caches: CompilerCaches | None = None
 
     @property
     def name(self) -> str:
@@ -132,7 +144,7 @@ class Walls:
         links = (*self.system.links.get(role, ()), *self._in_home(given.readable))
         shared = tuple(self._in_home(given.writable))
         recipe = HomeRecipe(self.system.home, links, prepared, (), made_anew, shared)
-        return Enclosure(wall, self.means, places, recipe)
+        return Enclosure(wall, self.means, places, recipe, self.caches)
 
     def _in_home(self, paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
         """The paths that exist in the user's home, with their names there."""

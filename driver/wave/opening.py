@@ -18,7 +18,9 @@ from driver.domain.work_item import Manifest
 from driver.execution.process_marks import new_key
 from driver.execution.processes import child_environment
 from driver.execution.supervisor import hide_memory
+from driver.filesystem.temporary import scratch_folder
 from driver.git.user_hooks import HOOKS_REMEDY, missing_hooks
+from driver.homes.compiled import CompilerCaches
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
 from driver.limits.spending import opened as spending_of
@@ -94,7 +96,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             log = _open_log(request, plan, wave_id, api, cleanup)
             spending = cleanup.enter_context(_spending(request, wave_id, api, gates, plan, drivers))
             mark, key = run_mark(run_dir, wave_id), new_key()
-            walls = _walls(request, plan, side, drivers)
+            walls = _walls(request, plan, side, drivers, cleanup)
             contexts = _opener(request, plan, side, mark, key, walls).open(cleanup)
         wave = Wave(
             wave_id=wave_id,
@@ -176,7 +178,11 @@ def _opener(
 
 
 def _walls(
-    request: WaveRequest, plan: Plan, side: SideProcesses, drivers: Sequence[AgentDriver]
+    request: WaveRequest,
+    plan: Plan,
+    side: SideProcesses,
+    drivers: Sequence[AgentDriver],
+    cleanup: contextlib.ExitStack,
 ) -> Walls:
     """The walls of the wave, from which this process hides its memory. The answer of the escape
     test stays in the state folder."""
@@ -186,6 +192,9 @@ def _walls(
     checkers = map(Path, settings_of_checkers(environ))
     walls = walls_of(plan.settings, file, plan.tops, side.setups, checkers)
     walls = replace(walls, agents_inside=all(driver.encloses for driver in drivers))
+    if walls.closed and walls.has_homes:
+        caches = CompilerCaches(cleanup.enter_context(scratch_folder()))
+        walls = replace(walls, caches=caches)
     hermetic = [
         f"phase {phase.name} of {one.slug}"
         for one in plan.items

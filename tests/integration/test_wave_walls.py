@@ -161,3 +161,18 @@ def test_a_red_test_in_walls_says_so_and_names_the_setting(tmp_path: Path) -> No
     scene = walled(tmp_path, "landlock")
     report, _ = scene.play({"a": [writes(a__txt="bad\n")] * 3}, [item("a", "a.txt", CHECK)])
     assert "[sandbox.test]" in built(report)["a"]["remedy"]
+
+
+@pytest.mark.parametrize("level", CLOSED)
+def test_only_the_base_fills_the_compilers_cache_of_later_runs(tmp_path: Path, level: str) -> None:
+    compiler = (
+        "cache=$HOME/.cache/go-build\nmkdir -p $cache\nls $cache\n"
+        "touch $cache/$(cat a.txt)\ngrep -q good a.txt\n"
+    )
+    scene = walled(tmp_path, level, {"a.txt": "base\n", "check.sh": compiler})
+    rounds = [writes(a__txt="bad\n"), writes(a__txt="good\n")]  # the second is after the base
+    report, _ = scene.play({"a": rounds}, [item("a", "a.txt", CHECK)])
+    assert report["shipped"] == ["a"]
+    last = next(one for one in reversed(receipts(report, "a")) if one["purpose"] == "proof")
+    printed = Path(last["outputFile"]).read_text("utf-8")
+    assert printed.split() == ["base", "testexpire.txt"]
