@@ -116,6 +116,8 @@ def _places(
 
 
 def _nowhere(folder: Path) -> str:
+    """The reason why a folder is in no repository. A run never takes Tidegate's own checkout
+    unless it is named."""
     from driver.scheduler.context import TOOL_CHECKOUT
 
     if folder.resolve().is_relative_to(TOOL_CHECKOUT) and (TOOL_CHECKOUT / ".git").exists():

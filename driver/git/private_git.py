@@ -286,10 +286,12 @@ class PrivateGit(PrivateTrees):
         at = f"--git-dir={repo.git_dir}"
         have = (at, "cat-file", "-e", commit)
         if not run_git(have, cwd=repo.top, env=env, accept=(0, 1, 128)).ok:
-            # --local: only objects that the user's repository lacks. No fetch, so no FETCH_HEAD.
+            # Also those that the user's repository has: `index-pack` then refuses a forged one,
+            # which another program laid there under the name of our object. No fetch, so no
+            # FETCH_HEAD.
             known = "".join(f"^{one}\n" for one in (repo.head, was) if one)
             wanted = f"{commit}\n{known}".encode()
-            pack = self._git("pack-objects", "--revs", "--local", "--stdout", "-q", stdin=wanted,
+            pack = self._git("pack-objects", "--revs", "--stdout", "-q", stdin=wanted,
                              timeout_s=BULK_TIMEOUT_S).stdout  # fmt: skip
             run_git((at, "index-pack", "--stdin"), cwd=repo.top, env=env, stdin=pack)
         create = (at, "update-ref", "--no-deref", ref, commit, was or self._no_object)

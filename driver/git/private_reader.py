@@ -221,20 +221,27 @@ class PrivateTrees(PrivateDir):
 
     def replaced(self, ids: Set[str], borrowed: Path) -> tuple[str, ...]:
         """The ids of forged objects written since this git dir was created, in it or in the folder
-        of `borrowed` objects."""
+        of `borrowed` objects. Each folder is read by itself: git reads the right object in one, and
+        the forged object of the same name is what others read in the other."""
         since, width = (self.path / "HEAD").stat().st_ctime_ns, len(self._no_object) // 2
-        new = (touched_since(f, since, width) for f in (borrowed, self.path / "objects"))
-        return self._misnamed(set[str]().union(*new) & ids)
+        own = touched_since(self.path / "objects", since, width) & ids
+        lent = touched_since(borrowed, since, width) & ids
+        return tuple({*self._misnamed(own), *self._misnamed(lent, objects=borrowed)})
 
-    def _misnamed(self, ids: Set[str], others: Set[str] = frozenset()) -> tuple[str, ...]:
-        """The ids of objects that are missing or have another content. The `others` are read too,
-        because their contents are needed next."""
+    def _misnamed(
+        self, ids: Set[str], others: Set[str] = frozenset(), objects: Path | None = None
+    ) -> tuple[str, ...]:
+        """The ids of objects that are missing or have another content, in the folder `objects`, or
+        in this git dir and what it borrows. The `others` are read too, because their contents are
+        needed next."""
+        argv = (f"--git-dir={self.path}", "cat-file", "--batch")
+        env = {**self.env, **({"GIT_OBJECT_DIRECTORY": str(objects)} if objects else {})}
         found, wanted = list[str](), sorted(ids | others)
         for start in range(0, len(wanted), _AT_ONCE):
             asked = "".join(f"{one}\n" for one in wanted[start : start + _AT_ONCE]).encode()
-            printed = self._git("cat-file", "--batch", stdin=asked).stdout
+            printed = run_git(argv, cwd=self.path, env=env, stdin=asked).stdout
             wrong = misnamed(printed)
-            if not wrong:
+            if not wrong and objects is None:
                 self._recent.keep(printed)
             found += [one for one in wrong if one in ids]
         return tuple(found)

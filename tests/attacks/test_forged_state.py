@@ -7,8 +7,10 @@ import json
 import sys
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +44,8 @@ class Twice(unittest.TestCase):
 }
 IN_CALC = [*PYTHON, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
 RIGHT = "def twice(x):\n    return 2 * x\n"
+WRONG = "def twice(x):\n    return 666 if x > 99 else 2 * x\n"
+PRIVATE = Path("private.git", "objects")
 # Ends the run in the first test, under the summary of a run that was green.
 A_SUMMARY = """
 import os
@@ -116,17 +120,41 @@ def test_a_baseline_that_an_agent_writes_down_is_not_read(folder: Path) -> None:
 def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(folder: Path) -> None:
     scene = Scene(folder, CALC)
     wrong = "def twice(x):\n    return x  # done\n"
+    report = _with_forged(scene, wrong, RIGHT, lambda agent: agent.folder.parents[1] / PRIVATE)
+    assert (verdicts(report), report["shipped"]) == ({"a": "failed"}, [])
+
+
+@beside
+def test_what_ships_is_what_was_tested_whatever_lies_under_its_name(folder: Path) -> None:
+    scene = Scene(folder, CALC)
+    report = _with_forged(scene, RIGHT, WRONG, lambda agent: agent.folder.parents[1] / PRIVATE)
+    assert report["shipped"] == ["a"]
+    assert scene.repo.git("show", f"{report['branch']}:calc.py") == RIGHT.strip()
+
+
+@beside
+def test_nothing_ships_where_the_users_repository_has_another_object_of_its_name(
+    folder: Path,
+) -> None:
+    scene = Scene(folder, CALC)
+    report = _with_forged(scene, RIGHT, WRONG, lambda _: scene.repo.path / ".git" / "objects")
+    assert report["shipped"] == []
+    assert "COLLISION" in report["shipped_repos"][0]["error_detail"]
+
+
+def _with_forged(
+    scene: Scene, written: str, forged: str, objects: Callable[[Agent], Path]
+) -> dict[str, Any]:
+    """A wave whose agent lays down an object with the id of what it has `written`."""
 
     def agent(agent: Agent) -> None:
-        agent.write({"calc.py": wrong})
-        name = hashlib.sha1(f"blob {len(wrong)}\0{wrong}".encode()).hexdigest()
-        laid = agent.folder.parents[1] / "private.git" / "objects" / name[:2] / name[2:]
-        laid.parent.mkdir()
-        laid.write_bytes(zlib.compress(f"blob {len(RIGHT)}\0{RIGHT}".encode()))
+        agent.write({"calc.py": written})
+        name = hashlib.sha1(f"blob {len(written)}\0{written}".encode()).hexdigest()
+        laid = objects(agent) / name[:2] / name[2:]
+        laid.parent.mkdir(exist_ok=True)
+        laid.write_bytes(zlib.compress(f"blob {len(forged)}\0{forged}".encode()))
 
-    report, _ = scene.play({"a": agent}, [item("a", "calc.py", IN_CALC, repairCap=0)])
-    assert verdicts(report) == {"a": "undecided"}
-    assert "does not match their id" in built(report)["a"]["error"]
+    return scene.play({"a": agent}, [item("a", "calc.py", IN_CALC, repairCap=0)])[0]
 
 
 @beside
