@@ -19,7 +19,7 @@ IN_WALLS = frozenset(
         *("command", "edits_during_a_wave", "how_refs_are_kept", "live_screen", "logs"),
         *("lost_traces", "odd_histories", "auditing", "demo", "elsewhere", "hostile_backlog"),
         *("interrupted_early", "living", "real_servers", "reproduce_forged", "status", "warm"),
-        *("where_work_went", "workspace", "halt_push", "installed", "source_program", "doctor"),
+        *("where_work_went", "workspace", "installed", "source_program", "doctor"),
         # These name their level themselves.
         *("wave_walls", "walled_kills", "toolchains", "real_agents_in_walls", "limits_in_waves"),
         *("limits", "injected_prompts", "what_roles_see"),

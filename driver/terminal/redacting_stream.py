@@ -43,8 +43,13 @@ def hiding_secrets(environ: Mapping[str, str]) -> Iterator[None]:
             from tools.secret_rules.hidden_values import hidden_values  # noqa: PLC0415 - by need
 
             hide(hidden_values(environ))
-        sys.stdout, sys.stderr = (s and cast("TextIO", RedactingStream(s)) for s in before)
+        ours = tuple(s and cast("TextIO", RedactingStream(s)) for s in before)
+        sys.stdout, sys.stderr = ours
         try:
             yield
         finally:
-            sys.stdout, sys.stderr = before
+            # What took the place of ours stays: a full disk must not be met again at the end.
+            if sys.stdout is ours[0]:
+                sys.stdout = before[0]
+            if sys.stderr is ours[1]:
+                sys.stderr = before[1]

@@ -12,6 +12,7 @@ from driver.filesystem.safe_file_access import regular_bytes, replace_plain
 from driver.filesystem.tree import remove_tree
 from driver.git.private_git import PrivateGit, Repository
 from driver.git.repository import lay_git_dir
+from driver.workspace.root import WorkspaceError
 
 # The user's global git settings also apply in an agent's clone. Override them: no monitor process
 # for each clone, no hooks of the user on an agent's commit, no passphrase prompt, line ends as
@@ -64,5 +65,8 @@ def put_index(clone: Path, index: Path) -> None:
 
 
 def exclude(clone: Path) -> None:
-    """Let an agent's git ignore files that its program would else have the project ignore."""
+    """Let an agent's git ignore files that its program would else have the project ignore. Raises
+    WorkspaceError if a set-up has removed the clone's git dir."""
+    if not os.path.lexists(clone / ".git" / "HEAD"):
+        raise WorkspaceError("[workspace] setup removes .git, which an agent's git needs; keep it")
     replace_plain(clone, ".git/info/exclude", _CLONE_EXCLUDE)

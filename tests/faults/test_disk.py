@@ -13,7 +13,7 @@ import pytest
 from tests.support.interpreter import PYTHON
 from tests.support.programs import Project, make_template
 from tests.support.programs import item as tracked
-from tests.support.waves import Agent, Scene, item, verdicts
+from tests.support.waves import Agent, Scene, built, item, verdicts
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes and limits of POSIX")
 ordinary_user = pytest.mark.skipif(
@@ -89,6 +89,7 @@ def test_a_set_up_that_takes_the_git_dir_away_is_told(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a.txt": "base\n"}, config=config)
     report, driver = scene.play({}, [item("a", "a.txt", A_GOOD)])
     assert verdicts(report) == {"a": "undecided"}
+    assert "setup removes .git" in built(report)["a"]["error"]
     assert driver.requests == []
     assert "Traceback" not in scene.said.getvalue()
 
