@@ -80,12 +80,14 @@ def _enter(rules: Rules, status: int) -> list[bytes]:
     for group in rules.all("group"):
         with open(group, "w") as members:  # noqa: PTH123 - pathlib costs as much as all the rest
             members.write("0")
+    processes = int(rules.one("processes") or 0)
+    if processes and os.getuid() != 0:
+        # Before the namespaces: one of users counts its own processes, and holds those of all to
+        # the limit that its maker had.
+        _limit("NPROC", _tasks_of(os.getuid()) + processes)
     own = rules.all("own")
     if own:
         _own_namespaces(own, rules.all("write"))
-    processes = int(rules.one("processes") or 0)
-    if processes and os.getuid() != 0:
-        _limit("NPROC", _tasks_of(os.getuid()) + processes)
     for name, _, value in (word.partition(":") for word in rules.all("limit")):
         _limit(name, int(value))
     if rules.one("abi"):

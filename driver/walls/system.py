@@ -51,10 +51,21 @@ _BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "share", "include")
 
 def system_paths() -> tuple[Path, ...]:
     """The existing folders of the system, and the Python that runs Tidegate."""
-    names = (*_SYSTEM, sys.prefix, sys.base_prefix, os.path.realpath("/etc/resolv.conf"))
+    names = (*_SYSTEM, *_own_python(), os.path.realpath("/etc/resolv.conf"))
     aliases = {path for path, _ in system_aliases()}
     found = (Path(name) for name in names if Path(name).exists())
     return outermost(path for path in found if path not in aliases)
+
+
+def _own_python() -> Iterator[str]:
+    """The places of the Python that runs Tidegate. Without `site`, as with `python -S`, it does not
+    say that it is one of a virtual environment."""
+    yield from (sys.prefix, sys.base_prefix)
+    if sys.executable:
+        yield from (sys.executable, os.path.realpath(sys.executable))
+        environment = Path(sys.executable).parent.parent
+        if (environment / "pyvenv.cfg").is_file():
+            yield str(environment)
 
 
 def system_aliases() -> tuple[tuple[Path, str], ...]:

@@ -5,6 +5,7 @@ A level that this machine does not have is skipped. `python -m driver.walls.matr
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -331,21 +332,54 @@ def parent_of(pid: int) -> int:
 
 def test_an_ordinary_user_cannot_read_the_memory_of_its_supervisor() -> None:
     """The parent of a command is its supervisor, whose variables are those of the orchestrator."""
+    told = by_an_ordinary_user(READS_ABOVE, {"SECRET": "of the orchestrator"})
+    assert "of the orchestrator" not in told
+    assert told.count("Permission denied") == 2
+
+
+def test_nothing_escapes_from_a_user_who_runs_much_else() -> None:
+    """The kernel counts a user's processes in each namespace of users, which starts at none."""
+    told = by_an_ordinary_user(ESCAPES_BESIDE_MUCH, {"TMPDIR": "/tmp"})
+    found = {name: set(escaped) for name, escaped in json.loads(told).items()}
+    assert found == {name: KNOWN.get(name, set()) for name in found}
+
+
+def by_an_ordinary_user(script: str, environ: dict[str, str]) -> str:
+    """The output of a script that imports Tidegate, run without `site`."""
     user = 65534 if os.getuid() == 0 else os.getuid()
-    environ = {"PATH": os.defpath, "SECRET": "of the orchestrator", "PYTHONPATH": str(ROOT)}
+    environ = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), **environ}
     for python in (sys.executable, "/usr/bin/python3"):
         with suppress(OSError):  # a Python in the home of root
-            asked = (python, "-B", "-c", READS_ABOVE)
+            asked = (python, "-S", "-B", "-c", script)
             told = subprocess.run(
                 asked, cwd="/", user=user, env=environ, capture_output=True, text=True, check=False
             )
             if told.returncode == 0:
-                assert "of the orchestrator" not in told.stdout
-                assert told.stdout.count("Permission denied") == 2
-                return
+                return told.stdout
     pytest.skip("an ordinary user has no Python here that can run Tidegate")
 
 
+ESCAPES_BESIDE_MUCH = """
+import json, os, threading
+from driver.execution.processes import Processes
+from driver.execution.sandbox_probe import kernel_facts
+from driver.walls.choice import Asked, candidates
+from driver.walls.escape import attempted
+from driver.walls.wall import Level, Network
+over = threading.Event()
+beside = [threading.Thread(target=over.wait) for _ in range(120)]
+for one in beside:
+    one.start()
+found = {}
+for means in candidates(Asked(), kernel_facts(), os.environ, ()):
+    if means.level in (Level.BWRAP, Level.LANDLOCK):
+        held = attempted(means, Network.LOOPBACK, Processes())
+        if not held.problem:
+            own = " with namespaces" if means.namespaces else ""
+            found[f"{means.level}{own}"] = list(held.escaped)
+print(json.dumps(found))
+over.set()
+"""
 READS_ABOVE = """
 from pathlib import Path
 from driver.execution.command import Command
