@@ -54,7 +54,10 @@ def left(yard: Yard, groups: set[Path]) -> list[str]:
     temporary = Path(yard.environ["TMPDIR"])
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return [
-        *(f"temporary: {path.name}" for path in temporary.glob("tidegate-*")),
+        *(
+            f"temporary: {path.name}"
+            for path in (*temporary.glob("tidegate-*"), *temporary.glob("tg-*"))
+        ),
         *(f"mount: {line}" for line in mounts if str(yard.folder) in line),
         *(f"group: {one}" for one in groups_of_the_dead() - groups),
     ]
