@@ -22,12 +22,7 @@ _current: Redactor | None = None
 @contextmanager
 def hiding(secrets: Mapping[str, str]) -> Iterator[None]:
     """Hides the values of `secrets` in all texts of this process, until the block ends."""
-    if not secrets:
-        yield
-        return
-    with _lock:
-        _known.append(secrets)
-        _remake()
+    hide(secrets)
     try:
         yield
     finally:
@@ -64,11 +59,6 @@ def current() -> Redactor | None:
 def redacted(text: str) -> str:
     """The text without known secrets."""
     return text if _current is None else _current.text(text)
-
-
-def redacted_bytes(data: bytes) -> bytes:
-    """The bytes without known secrets."""
-    return data if _current is None else _current.data(data)
 
 
 def redacted_value(value: Any) -> Any:
