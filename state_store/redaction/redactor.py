@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from state_store.redaction import spellings
-
-SHORTEST = spellings.SHORTEST
+from state_store.redaction.spellings import SHORTEST
 
 _WORD = 8
 _SURE = 2 * _WORD - 1  # any text so long has eight aligned bytes in it
@@ -36,14 +35,13 @@ class _View:
         dropped: bytes,
         needles: Sequence[_Needle],
     ) -> None:
-        self.of, self.dropped = made, frozenset(dropped)
-        self._table = dropped
+        self.of, self._dropped = made, dropped
         # The longest first: a part of a secret must not hide the whole.
         self.needles = sorted(needles, key=lambda one: -len(one.spelled))
         self._short = [one for one in self.needles if len(one.spelled) < _SURE]
         self._words: dict[int, list[_Needle]] = {}
-        for one in self.needles:
-            for at in range(len(one.spelled) - _WORD + 1) if one not in self._short else ():
+        for one in self.needles[: len(self.needles) - len(self._short)]:
+            for at in range(len(one.spelled) - _WORD + 1):
                 word = int.from_bytes(one.spelled[at : at + _WORD], sys.byteorder)
                 there = self._words.setdefault(word, [])
                 if one not in there[-1:]:
@@ -93,9 +91,9 @@ class _View:
         place = next(wanted, None)
         for start in range(0, len(blank), _BLOCK):
             block = blank[start : start + _BLOCK]
-            kept = len(block.translate(None, self._table))
+            kept = len(block.translate(None, self._dropped))
             if place is not None and place < seen + kept:
-                here = [at for at, byte in enumerate(block) if byte not in self.dropped]
+                here = [at for at, byte in enumerate(block) if byte not in self._dropped]
                 while place is not None and place < seen + kept:
                     found[place] = start + here[place - seen]
                     place = next(wanted, None)
@@ -108,11 +106,8 @@ class _View:
 class Redactor:
     """Replaces the values of `secrets`, by name. Without secrets it changes nothing."""
 
-    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
-        self.secrets = dict(secrets or {})
-
-    def __bool__(self) -> bool:
-        return bool(self.secrets)
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self.secrets = dict(secrets)
 
     def data(self, data: bytes, *, skip: int = 0, open_ended: bool = False) -> bytes:
         """The bytes with `[NAME]` for each secret, without the first `skip` bytes, in which a
