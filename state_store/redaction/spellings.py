@@ -22,7 +22,7 @@ HEX_GLUE = GLUE + b"x%:-;{}#u"
 _ESCAPES = ((b"\\n", b"  "), (b"\\r", b"  "), (b"\\t", b"  "))
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 _TURNED = _LETTERS[13:] + _LETTERS[:13]
-_ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
+ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
 _IN_JSON = ("", "&<>", "&<>'", "&<>'+=")  # the signs that writers of JSON escape too
 _LONGEST = 2048
 
@@ -64,13 +64,13 @@ def plain_needles(value: str) -> Iterator[bytes]:
     secret = value.encode("utf-8", "surrogatepass")
     yield from (plain_view(blanked(text)) for text in _quoted(value, secret))
     for spelled in (secret, base64.b64encode(secret)):
-        for core in _base64_cores(spelled):
+        for core in base64_cores(spelled):
             yield from _base64_spellings(core)
     wide = value.encode("utf-16-le", "surrogatepass")
-    for core in _base64_cores(wide):
+    for core in base64_cores(wide):
         yield from _base64_spellings(core)
     yield base64.b32encode(secret).rstrip(b"=")[: len(secret) * 8 // 5]
-    turned = value[::-1].encode("utf-8", "surrogatepass"), secret.translate(_ROT13)
+    turned = value[::-1].encode("utf-8", "surrogatepass"), secret.translate(ROT13)
     for text in (base64.b85encode(secret)[: len(secret) // 4 * 5], *turned):
         yield plain_view(blanked(text))
 
@@ -112,7 +112,7 @@ def _both_cases(escaped: str) -> Iterator[bytes]:
             yield mark.join([head, *changed]).encode("utf-8", "surrogatepass")
 
 
-def _base64_cores(secret: bytes) -> Iterator[bytes]:
+def base64_cores(secret: bytes) -> Iterator[bytes]:
     """The base64 of a value at each of the three offsets, without the first and last characters,
     which depend on its neighbours."""
     for before in range(3):

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tools.secret_rules.known_values import SHORTEST
+from state_store.redaction.spellings import SHORTEST
 from tools.secret_rules.names import is_secret_name, may_be_secret
 from tools.secret_rules.placeholders import is_placeholder, is_random_looking
 

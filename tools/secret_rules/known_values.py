@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-SHORTEST = 8
+from state_store.redaction.spellings import ROT13, SHORTEST, base64_cores
 
 # A variable GIT_CONFIG_KEY_n holds the name of a setting of git.
 _SECRET_NAME = re.compile(
@@ -93,25 +93,16 @@ def _needles(secret: bytes) -> Iterator[tuple[str, bytes]]:
     yield "hex", secret.hex().encode()
     yield "hex", secret.hex().upper().encode()
     for spelled, how in ((secret, "base64"), (base64.b64encode(secret), "base64 of base64")):
-        for core in _base64_cores(spelled):
+        for core in base64_cores(spelled):
             yield how, core
             yield how, core.translate(bytes.maketrans(b"+/", b"-_"))
     wide = secret.decode("utf-8", "replace").encode("utf-16-le")
-    for core in _base64_cores(wide):
+    for core in base64_cores(wide):
         yield "base64 of UTF-16", core
     yield "base32", base64.b32encode(secret).rstrip(b"=")[: len(secret) * 8 // 5]
     yield "base85", base64.b85encode(secret)[: len(secret) // 4 * 5]
     yield "reversed", secret[::-1]
-    yield "rot13", secret.translate(_ROT13)
-
-
-def _base64_cores(secret: bytes) -> Iterator[bytes]:
-    """Yields the base64 of a value at each of the three offsets, without the first and last
-    characters, which depend on its neighbours."""
-    for before in range(3):
-        coded = base64.b64encode(b"\0" * before + secret)
-        last = (before + len(secret)) * 8 // 6
-        yield coded[-(-before * 8 // 6) : last]
+    yield "rot13", secret.translate(ROT13)
 
 
 def _escape(match: re.Match[bytes]) -> bytes:
@@ -125,8 +116,3 @@ def _escape(match: re.Match[bytes]) -> bytes:
 
 def _entity(match: re.Match[bytes]) -> bytes:
     return html.unescape(match[0].decode("ascii")).encode("utf-8", "replace")
-
-
-_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
-_TURNED = _LETTERS[13:] + _LETTERS[:13]
-_ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
