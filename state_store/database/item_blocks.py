@@ -22,7 +22,6 @@ from state_store.documents.item_id import id_of, plain_ids
 from state_store.values.lazy_dataclass import dataclass
 
 Item = dict[str, Any]
-BLOCK = 250
 _END = "\n"  # which no JSON text without layout has
 _ID = "id"
 _IDS, _FIELDS, _ITEMS = "ids", "fields", "items"

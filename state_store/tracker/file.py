@@ -103,14 +103,9 @@ def with_changes(text: str, changes: Mapping[str, Change], added: Sequence[Item]
     return list_with(changed, "items", added)
 
 
-def rewritten(
-    text: str,
-    change_of: Callable[[Item], Change | None],
-    spans: Iterable[tuple[Any, int, int]] | None = None,
-) -> str:
-    """The tracker's text with the changes of `change_of` made in place. `spans` are the items that
-    may change, with their positions in order, if they are known."""
-    return spliced(text, splices(text, change_of, spans))
+def rewritten(text: str, change_of: Callable[[Item], Change | None]) -> str:
+    """The tracker's text with the changes of `change_of` made in place."""
+    return spliced(text, splices(text, change_of))
 
 
 def spliced(text: str, found: Iterable[Splice]) -> str:
@@ -127,7 +122,8 @@ def splices(
     change_of: Callable[[Item], Change | None],
     spans: Iterable[tuple[Any, int, int]] | None = None,
 ) -> Iterator[Splice]:
-    """The replacements of `rewritten`, in the order of the text."""
+    """The replacements of `rewritten`, in the order of the text. `spans` are the items that may
+    change, with their positions in order, if they are known."""
     for item, start, end in item_spans(text, "items") if spans is None else spans:
         if not (isinstance(item, dict) and (change := change_of(item))):
             continue

@@ -25,6 +25,7 @@ from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, ITEMS_IMPORT
 from state_store.documents.errors import InputError
 from state_store.tracker import base as tracker_base
 from state_store.tracker.ingest import SyncReport, sync_tracker
+from state_store.tracker.scan import BLOCK
 from state_store.views.export import state_md
 from state_store.views.reconcile import reconcile_stores
 from state_store.views.store_summary import StoreSummary
@@ -76,7 +77,7 @@ def api(folder: Path) -> Iterator[StateAPI]:
 def test_few_events_have_all_items(api: StateAPI, folder: Path) -> None:
     events = api.get(TRACKER)
     assert {event["type"] for event in events} == {ITEMS_IMPORTED}
-    assert len(events) == -(-COUNT // item_blocks.BLOCK)
+    assert len(events) == -(-COUNT // BLOCK)
     assert api.store.items() == items() == api.project("tracker")["items"]
     assert api.store.verify() == ()
     assert sync_tracker(api, folder / "tracker.json") == SyncReport()
