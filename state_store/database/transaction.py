@@ -130,9 +130,11 @@ class Transaction:
             create_all(self._connection, stream, first + 1, head[0] + 1, keys)
             return self.heads[stream][0]
         for (kind, payload, key), row in zip(drafts, rows, strict=True):
-            if fold and kind == fold.imports and item_blocks.ids_of(found := decode(payload)):
-                self._import(fold, row, found)
-                continue
+            if fold and kind == fold.imports:
+                imported = decode(payload)
+                if ids := item_blocks.ids_of(imported):
+                    self._import(fold, row, imported, ids)
+                    continue
             written = self._connection.execute(INSERT_EVENT, row)
             if fold is not None and key is not None:
                 self._ids.pop(stream, None)
@@ -147,11 +149,10 @@ class Transaction:
         ):
             keep(self._connection, fold, to_event(row, decode(payload)), key)
 
-    def _import(self, fold: Fold, row: tuple[Any, ...], payload: Any) -> None:
+    def _import(self, fold: Fold, row: tuple[Any, ...], payload: Any, ids: list[str]) -> None:
         """Write an event that creates many items, whose id leaves a position for each of them. They
         become a block, unless some of them are there already."""
         ts, actor, stream, _, _, version, _ = row
-        ids = item_blocks.ids_of(payload) or []
         last = self._connection.execute("SELECT MAX(id) FROM events").fetchone()[0] or 0
         last += len(ids)
         self._connection.execute(INSERT_EVENT_AT, (last, *row))
