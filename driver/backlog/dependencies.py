@@ -30,24 +30,24 @@ def needed(items: Sequence[Item]) -> list[Item]:
     return [item for item in found.values() if is_finished(item)]
 
 
-def linked_numbers(entries: Sequence[Any], asking: Iterable[tuple[int, Item]]) -> set[int]:
+def linked_numbers(
+    entries: Sequence[Any], ids: Sequence[str | None], asking: Iterable[tuple[int, Item]]
+) -> set[int]:
     """The numbers of the unfinished items with dependencies, `asking`, and of the entries that they
-    depend on. `needed` and `waiting` give the same result for these as for all entries."""
+    depend on. `needed` and `waiting` give the same result for these as for all entries. Entries,
+    whose `ids` are given, are read only for names that are no id."""
     numbers, names = set[int](), set[str]()
     for number, item in asking:
         numbers.add(number)
         names.update(_named(item[KEY]) or ())
-    of_id: dict[str, int] = {}
+    of_id = {name: number for number, name in enumerate(ids) if name in names} if names else {}
+    slugs = names - of_id.keys()
     of_slug: dict[str, int] = {}
-    for number, item in enumerate(entries if names else ()):
-        if not isinstance(item, dict):
-            continue
-        slug, name = item.get("slug"), id_of(item)
-        if isinstance(slug, str) and slug in names:
+    for number, item in enumerate(entries if slugs else ()):
+        slug = item.get("slug") if isinstance(item, dict) else None
+        if isinstance(slug, str) and slug in slugs:
             of_slug[slug] = number
-        if name in names:
-            of_id[str(name)] = number
-    return numbers | {*(of_slug | of_id).values()}
+    return numbers.union(of_id.values(), of_slug.values())
 
 
 def waiting(

@@ -29,7 +29,7 @@ from state_store.documents.files import (
 )
 from state_store.documents.strict_json import parse_foreign
 from state_store.tracker.base import believe_digest, digest_of, known_digest
-from state_store.tracker.file import entry_problem, ids_twice, real_path
+from state_store.tracker.file import entry_problem, real_path
 from state_store.tracker.scan import (
     LONG,
     Entries,
@@ -117,7 +117,7 @@ def _indexed(path: Path) -> tuple[ScannedTracker, TrackerIndex]:
     scan = scanned(path, each_block)
     if scan.data is not None and len(scan.data) >= LONG:
         remember(scan)
-    index = builder.index(scan.digest, Entries(scan), ids_twice(scan.ids), objections)
+    index = builder.index(scan.digest, Entries(scan), scan.ids, objections)
     return scan, index
 
 

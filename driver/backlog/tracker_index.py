@@ -20,6 +20,7 @@ from driver.backlog.retry_policy import NEXT
 from driver.backlog.tracker import ambiguities, slug_keys
 from state_store.documents.item_id import id_of, plain_ids
 from state_store.documents.item_status import CLAIMED, FINISHED, IN_PROGRESS, OPEN, TODO
+from state_store.tracker.file import ids_twice
 from state_store.values.lazy_dataclass import dataclass, field
 
 Item = Mapping[str, Any]
@@ -89,8 +90,7 @@ class TrackerIndex:
 
     def changed(self, changes: Iterable[Change], digest: str) -> TrackerIndex | None:
         """The index after changes of single items, as a builder would make it; more items may be
-        `linked` than it would have. None if only a
-        builder can tell."""
+        `linked` than it would have. None if only a builder can tell."""
         if self.problems or self.twice or self.nameless:
             return None
         gone, statuses = set[int](), Counter(self.statuses)
@@ -192,11 +192,16 @@ class IndexBuilder:
         self._todo.add(opened, keep=False)
 
     def index(
-        self, digest: str, entries: Sequence[Any], twice: frozenset[str], non_objects: Sequence[str]
+        self,
+        digest: str,
+        entries: Sequence[Any],
+        ids: Sequence[str | None],
+        non_objects: Sequence[str],
     ) -> TrackerIndex:
-        """The index of all that was added. `twice` are the duplicate ids."""
+        """The index of all that was added. `ids` are those of all entries."""
+        twice = ids_twice(ids)
         order, not_own = self._todo.order(), {None, *twice}
-        asking = linked_numbers(entries, self._asking) if self._asking else ()
+        asking = linked_numbers(entries, ids, self._asking) if self._asking else ()
         return TrackerIndex(
             digest=digest,
             entries=entries,

@@ -8,7 +8,6 @@ from typing import Any
 from driver.backlog.order import blocks
 from driver.backlog.tracker_index import IndexBuilder, TrackerIndex
 from state_store.documents.item_id import id_of
-from state_store.tracker.file import ids_twice
 
 
 def index_of(items: Sequence[Mapping[str, Any]]) -> TrackerIndex:
@@ -17,4 +16,4 @@ def index_of(items: Sequence[Mapping[str, Any]]) -> TrackerIndex:
     for block in blocks(items):
         builder.add(first, block)
         first += len(block)
-    return builder.index("", items, ids_twice(list(map(id_of, items))), ())
+    return builder.index("", items, list(map(id_of, items)), ())
