@@ -13,6 +13,7 @@ from typing import Any
 from state_store.database import item_blocks
 from state_store.database.event_rows import START, decode, encode, row_hash, to_event
 from state_store.database.events import TRACKER
+from state_store.database.integrity import last_id
 from state_store.database.kept_items import Fold, create, create_all, keep, one
 from state_store.database.leases import Lease, LeaseRow, required
 from state_store.database.publications import PublicationBook
@@ -124,7 +125,7 @@ class Transaction:
         fold = self._folds.get(stream)
         rows = self._rows(stream, drafts, actor, head)
         if fold and len(drafts) >= _MANY and self._are_first_items(stream, drafts, fold):
-            first = self._connection.execute("SELECT MAX(id) FROM events").fetchone()[0] or 0
+            first = last_id(self._connection)
             self._connection.executemany(INSERT_EVENT, rows)
             keys = ((key, payload) for _, payload, key in drafts if key)
             create_all(self._connection, stream, first + 1, head[0] + 1, keys)
@@ -153,8 +154,7 @@ class Transaction:
         """Write an event that creates many items, whose id leaves a position for each of them. They
         become a block, unless some of them are there already."""
         ts, actor, stream, _, _, version, _ = row
-        last = self._connection.execute("SELECT MAX(id) FROM events").fetchone()[0] or 0
-        last += len(ids)
+        last = last_id(self._connection) + len(ids)
         self._connection.execute(INSERT_EVENT_AT, (last, *row))
         if stream not in self._ids:
             self._ids[stream] = item_blocks.all_ids(self._connection, stream)
