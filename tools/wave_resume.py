@@ -32,7 +32,6 @@ COMPLETED = "completed"
 def load_journal(journal_path: str | Path) -> list[dict[str, Any]]:
     """The records of a journal, in order; [] if it is missing or unreadable. Lines that are no JSON
     object are skipped."""
-
     from state_store.documents.errors import InputError
     from state_store.documents.files import read_text
     from state_store.documents.strict_json import parse_foreign
@@ -48,7 +47,7 @@ def load_journal(journal_path: str | Path) -> list[dict[str, Any]]:
     for line in lines:
         try:
             found = parse_foreign(line)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         if isinstance(found, dict):
             records.append(found)

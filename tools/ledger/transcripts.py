@@ -86,7 +86,7 @@ def _records(text: str, found: Transcripts) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
             record = parse_foreign(line)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         if not isinstance(record, dict):
             found.skipped += 1
