@@ -182,7 +182,7 @@ REAL = {
         needs=("go",),
     ),
     "maven": Toolchain(
-        "mvn -o -q validate && mvn -o help:evaluate 2>&1 | grep -q . ; test -d ~",
+        "test -d ~ && mvn -o -q validate",
         files={
             "pom.xml": "<project><modelVersion>4.0.0</modelVersion><groupId>a</groupId>"
             "<artifactId>b</artifactId><version>1</version></project>"
