@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from driver.execution.processes import Command, Finished, Processes, child_environment
+from driver.filesystem.temporary import scratch_folder
 from driver.preparation.private_python import PrivatePython
 from driver.walls.wall import Level, Role
 from driver.walls.wave_walls import Walls, walls_of
@@ -264,24 +265,26 @@ def try_it(processes: Processes, walls: Walls, toolchain: Toolchain, folder: Pat
         assert done.exit_code == 0, (role, done)
 
 
-def a_checkout(tmp_path: Path) -> Path:
-    folder = tmp_path / "proving" / "1"
-    folder.mkdir(parents=True)
-    return folder
+@pytest.fixture
+def checkout() -> Iterator[Path]:
+    """A checkout outside of `tmp_path`, which by default lies in shared memory."""
+    with scratch_folder() as folder:
+        (folder / "proving" / "1").mkdir(parents=True)
+        yield folder / "proving" / "1"
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_plain_toolchain_works(
-    name: str, level: str, walls: Mapping[str, Walls], processes: Processes, tmp_path: Path
+    name: str, level: str, walls: Mapping[str, Walls], processes: Processes, checkout: Path
 ) -> None:
     if level not in walls:
         pytest.skip(f"no {level} here")
     if not walls[level].means.namespaces and level == Level.LANDLOCK:
         pytest.skip("landlock without namespaces has no shared memory and no sockets by path")
-    if tmp_path.is_relative_to("/dev/shm") and level == Level.LANDLOCK and PLAIN[name] is SHARES:
+    if checkout.is_relative_to("/dev/shm") and level == Level.LANDLOCK and PLAIN[name] is SHARES:
         pytest.skip("a checkout in shared memory leaves no private one")
-    try_it(processes, walls[level], PLAIN[name], a_checkout(tmp_path))
+    try_it(processes, walls[level], PLAIN[name], checkout)
 
 
 def is_missing(needed: str) -> bool:
@@ -294,7 +297,7 @@ def is_missing(needed: str) -> bool:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_toolchain_works(
-    name: str, level: str, walls: Mapping[str, Walls], processes: Processes, tmp_path: Path
+    name: str, level: str, walls: Mapping[str, Walls], processes: Processes, checkout: Path
 ) -> None:
     toolchain = REAL[name]
     missing = [one for one in toolchain.needs if is_missing(one)]
@@ -302,4 +305,4 @@ def test_a_real_toolchain_works(
         pytest.skip(f"no {', '.join(missing) or level} here")
     if toolchain.not_as_root and os.geteuid() == 0:
         pytest.skip("not for root")
-    try_it(processes, walls[level], toolchain, a_checkout(tmp_path))
+    try_it(processes, walls[level], toolchain, checkout)
