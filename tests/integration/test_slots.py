@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from contextlib import ExitStack
@@ -20,12 +19,13 @@ SLUGS = ("a", "b", "c", "d")
 
 # A server on a port of the slot, which stays until all items' tests have one.
 SERVES = """
-import json, os, pathlib, socket, sys, time
+import os, pathlib, socket, sys, time
 met, name = pathlib.Path(sys.argv[1]), sys.argv[2]
 if pathlib.Path(f"{name}.txt").read_text() != "good":
     sys.exit("bad")
 with socket.create_server(("127.0.0.1", int(os.environ["TIDEGATE_PORT_BASE"]))):
-    (met / name).write_text(json.dumps([int(os.environ["TIDEGATE_SLOT"])]))
+    if not (met / name).exists():  # later proofs need not meet the others
+        (met / name).write_text(os.environ["TIDEGATE_SLOT"])
     end = time.monotonic() + 30
     while len(list(met.iterdir())) < int(sys.argv[3]) and time.monotonic() < end:
         time.sleep(0.01)
@@ -77,5 +77,4 @@ def test_tests_and_agents_at_the_same_time_have_ports_of_their_own(folder: Path,
     report, _ = scene.play(dict.fromkeys(SLUGS, works), [item_of(name) for name in SLUGS])
     assert verdicts(report) == dict.fromkeys(SLUGS, "verified")
     assert len(set(agents.values())) == len(SLUGS)
-    slots = [json.loads((met / name).read_text())[0] for name in SLUGS]
-    assert len(slots) == len(SLUGS)
+    assert len({int((met / name).read_text()) for name in SLUGS}) == len(SLUGS)
