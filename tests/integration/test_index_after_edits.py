@@ -31,16 +31,14 @@ NOW = datetime(2026, 1, 15, tzinfo=UTC)
 SHIPPED = {"wave": "w", "branch": "b", "target": "main", "commit": "c", "onto": "o"}
 
 
-def a_tracker(folder: Path, title: str, *, deep: bool = False) -> Path:
+def a_tracker(folder: Path, title: str) -> Path:
     folder.mkdir()
-    items: list[Any] = [
+    items = [
         item(f"i{n}", priority=f"P{n % 3 + 1}", createdAt=n, title=title, prompt="p" * 30_000)
         for n in range(40)
     ]
     items[7]["dependsOn"] = ["I3"]
     items[8]["ownsFiles"] = []
-    if deep:
-        items.append("stray")
     path = folder / "tracker.json"
     path.write_text(json.dumps({"items": items}, indent=2, ensure_ascii=False), encoding="utf-8")
     return path
