@@ -31,6 +31,7 @@ from state_store.database.store import EventStore
 from state_store.documents.errors import TidegateError
 from state_store.documents.journal import FOLDER, load_entries, write_entry
 from state_store.views.wave_progress import read_progress
+from tests.attacks.test_fuzzed_answers import places
 from tests.integration.test_live_page import served
 from tools.ledger.rows import all_rows, rows_in, summed
 from tools.settings.load import load
@@ -45,13 +46,6 @@ BYTES = (
     b"", b"\xff", b"[", b"}", b"NaN", b'"', b"\\", b"1e999", b",", b"\xef\xbb\xbf", b"\0", b"\n",
     b"\xed\xa0\x80", b"9" * 5000, b"[" * 3000, b'{"a":' * 3000, b"=", b"#", b"'''", b"\\ud800",
 )  # fmt: skip
-
-
-def places(value: Any) -> list[tuple[Any, Any]]:
-    """Each container in a document with each of its keys."""
-    keys = list(value) if isinstance(value, dict) else []
-    keys = list(range(len(value))) if isinstance(value, list) else keys
-    return [(value, key) for key in keys] + [p for key in keys for p in places(value[key])]
 
 
 def spoiled(chance: random.Random, document: Any) -> Any:
