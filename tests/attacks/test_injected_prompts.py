@@ -27,15 +27,14 @@ from typing import Any
 import pytest
 
 from driver.walls.wall import Level
-from tests.integration.test_walls import means_of
 from tests.support.injections import INJECTIONS, Injection
 from tests.support.interpreter import PYTHON
 from tests.support.programs import SCHEDULER, Ran
 from tests.support.repos import make_bare, make_repo, user_environ
+from tests.support.walls import CLOSED_LEVELS, needs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no walls")
 
-LEVELS = (Level.BWRAP, Level.LANDLOCK)
 SAMPLE = (
     "write the shell's start file",
     "write a hook of git",
@@ -296,7 +295,7 @@ def attack(
     folder: Path, level: Level, attacks: Sequence[Injection], *, by_test: bool = False
 ) -> list[str]:
     """Everything outside that is not as it was, or was not told, after a wave with the attacks."""
-    means_of(_landlock() if level is Level.LANDLOCK else level)
+    needs(level)
     wrong = list[str]()
     with staged(folder) as stage:
         ran = stage.play(level, attacks, by_test=by_test)
@@ -338,15 +337,7 @@ def _shipped_beside(stage: Stage) -> Iterator[str]:
                 yield f"shipped: {name}"
 
 
-def _landlock() -> str:
-    for name in ("landlock with namespaces", "landlock"):
-        with suppress(pytest.skip.Exception):
-            means_of(name)
-            return name
-    pytest.skip("this machine has no landlock")
-
-
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_a_sample_of_injected_prompts_has_no_effect_outside(level: Level, tmp_path: Path) -> None:
     chosen = [one for one in INJECTIONS if one.name in SAMPLE]
     assert len(chosen) == len(SAMPLE)
@@ -370,7 +361,7 @@ def test_injected_prompts_have_their_effect_without_walls(tmp_path: Path) -> Non
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("by_test", [False, True])
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_no_injection_has_an_effect_outside(level: Level, by_test: bool, tmp_path: Path) -> None:
     assert len({one.name for one in INJECTIONS}) == len(INJECTIONS) == 100
     assert "\n".join(attack(tmp_path, level, INJECTIONS, by_test=by_test)) == ""

@@ -16,11 +16,10 @@ import pytest
 from driver.walls.groups import group_for
 from driver.walls.wall import Level, Limits
 from tests.faults.test_random_kills import killed_after
-from tests.integration.test_walls import NAMES, means_of
 from tests.support.killing import Pace, Tally, Yard
+from tests.support.walls import CLOSED_LEVELS, needs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no walls")
-LEVELS = (Level.BWRAP, Level.LANDLOCK)
 SWEEP = range(40)
 # What an undisturbed run takes beside the slowness that is drawn, with room for a busy machine.
 USUAL_S = 3.0
@@ -79,21 +78,17 @@ def campaign(folder: Path, level: Level, seed: int) -> Tally:
     return tally
 
 
-def need(level: Level) -> None:
-    means_of(NAMES[LEVELS.index(level)])
-
-
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_nothing_is_left_of_a_killed_run_inside_of_walls(level: Level, tmp_path: Path) -> None:
-    need(level)
+    needs(level)
     tally = campaign(tmp_path, level, seed=7)
     assert tally.violations == []
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_kills_leave_nothing_and_ship_once(level: Level, tmp_path: Path) -> None:
-    need(level)
+    needs(level)
     whole = Tally()
     for seed in SWEEP:
         place = tmp_path / str(seed)

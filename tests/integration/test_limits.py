@@ -13,7 +13,7 @@ from driver.execution.processes import Processes
 from driver.walls.breaches import named, size, watch_of, written
 from driver.walls.groups import MEMORY, PIDS, Group, group_for
 from driver.walls.wall import Limits, Role, Wall
-from tests.integration.test_walls import NAMES, means_of, run
+from tests.support.walls import NAMES, means_of, python, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no walls")
 
@@ -49,10 +49,6 @@ for _ in range(60):
 sys.stdout.flush()
 time.sleep(60)
 """
-
-
-def python(text: str) -> tuple[str, ...]:
-    return sys.executable, "-I", "-c", text
 
 
 def watched(folder: Path, text: str, limits: Limits, *, work: bool = True) -> Finished:

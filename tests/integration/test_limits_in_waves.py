@@ -12,10 +12,10 @@ import pytest
 from driver.backend_api.driver import FAILURE_AGENT
 from driver.backends.cli.endings import broken_off
 from driver.execution.command import Ending, Finished
-from tests.integration.test_walls import NAMES, means_of
 from tests.support.beside import beside
 from tests.support.interpreter import PYTHON
 from tests.support.repos import hook
+from tests.support.walls import NAMES, means_of
 from tests.support.waves import Scene, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no walls")

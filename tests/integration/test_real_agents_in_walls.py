@@ -31,6 +31,7 @@ from tests.support.model_script import (
     write_file,
 )
 from tests.support.model_server import ModelServer
+from tests.support.walls import CLOSED_LEVELS
 
 pytestmark = [
     pytest.mark.sweep,
@@ -97,7 +98,6 @@ CODEX = Agent(
     lambda command: UseTool("exec_command", {"cmd": command}),
     "LOCAL_API_KEY",
 )
-CLOSED, OPEN = ("bwrap", "landlock"), ("limits", "none")
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def user(request: pytest.FixtureRequest) -> int | None:
     return found
 
 
-@pytest.mark.parametrize("level", [*CLOSED, *OPEN])
+@pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits", "none"])
 @pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
 def test_it_is_told_the_bases_instructions_and_sees_its_test_as_we_do(
     folder: Path, agent: Agent, level: str, user: int | None
@@ -225,7 +225,7 @@ def test_it_is_told_the_bases_instructions_and_sees_its_test_as_we_do(
     assert wave.report["wave"]["repairsUsed"] == 0
 
 
-@pytest.mark.parametrize("level", CLOSED)
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
 @pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
 def test_inside_it_reaches_nothing_that_is_not_its_own(
     folder: Path, agent: Agent, level: str, user: int | None

@@ -19,61 +19,21 @@ import pytest
 
 from driver.execution.command import Command, Ending, Finished
 from driver.execution.processes import Processes
-from driver.execution.sandbox_probe import kernel_facts
 from driver.filesystem.temporary import scratch_folder
-from driver.walls.choice import Asked, candidates
+from driver.walls.choice import Asked
 from driver.walls.escape import OF_LIMITS, attempted
 from driver.walls.here import walls_here
 from driver.walls.inside import run_inside
-from driver.walls.system import hidden_files, hidden_paths, system_aliases, system_paths
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import replace
 from tests.support.processes import eventually
+from tests.support.walls import CLOSED, NAMES, means_of, place, python, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are made by Linux")
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("bwrap", "landlock with namespaces", "landlock", "limits", "none")
-CLOSED = NAMES[:3]
 # Landlock has no rule for the mode of a file; a mount of its own has.
 KNOWN = {"landlock": {"change_mode"}}
-
-
-def means_of(name: str) -> Means:
-    found = candidates(Asked(), kernel_facts(), os.environ, ())
-    for means in found:
-        own = " with namespaces" if means.namespaces else ""
-        if f"{means.level}{own}" == name:
-            return means
-    pytest.skip(f"this machine has no {name}")
-
-
-def place(folder: Path, name: str) -> Path:
-    (folder / name).mkdir(exist_ok=True)
-    return folder / name
-
-
-def run(
-    folder: Path,
-    means: Means,
-    argv: tuple[str, ...] | str,
-    *,
-    network: Network = Network.LOOPBACK,
-    limits: Limits | None = None,
-    timeout_s: float = 60.0,
-) -> Finished:
-    work = place(folder, "work")
-    wall = Wall(
-        readable=system_paths(),
-        writable=(work,),
-        hidden=hidden_paths(),
-        hidden_files=hidden_files(),
-        aliases=system_aliases(),
-        network=network,
-        limits=limits or Limits(),
-    )
-    environment = {"PATH": os.defpath, "HOME": str(work), "TMPDIR": str(work)}
-    return run_inside(Processes(), Command(argv, work, environment, timeout_s), wall, means)
 
 
 # Escapes
@@ -152,10 +112,6 @@ def test_processes_left_running_are_ended_and_counted(name: str, tmp_path: Path)
     done = run(tmp_path, means_of(name), "setsid sleep 600 > /dev/null 2>&1 &")
     assert done.survivors == 1
     assert [one.partition(" (")[0] for one in done.survivors_named] == ["sleep 600"]
-
-
-def python(program: str) -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", "-c", program)
 
 
 TRACES = """
@@ -277,13 +233,13 @@ def test_a_signal_is_told_as_one(name: str, tmp_path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from tests.integration.test_walls import means_of, run
+from tests.support.walls import means_of, run
 script = "trap '' TERM; setsid sleep 600 & sleep 600"
 run(Path(sys.argv[1]), means_of(sys.argv[2]), script)
 """
 
 
-@pytest.mark.parametrize("name", NAMES[:3])
+@pytest.mark.parametrize("name", CLOSED)
 def test_nothing_inside_outlives_a_killed_orchestrator(name: str, tmp_path: Path) -> None:
     means_of(name)
     work = place(tmp_path, "work")
@@ -357,9 +313,9 @@ def by_an_ordinary_user(script: str, environ: dict[str, str]) -> str:
     """The output of a script that imports Tidegate, run without `site`."""
     user = 65534 if os.getuid() == 0 else os.getuid()
     environ = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), **environ}
-    for python in (sys.executable, "/usr/bin/python3"):
+    for program in (sys.executable, "/usr/bin/python3"):
         with suppress(OSError):  # a Python in the home of root
-            asked = (python, "-S", "-B", "-c", script)
+            asked = (program, "-S", "-B", "-c", script)
             told = subprocess.run(
                 asked, cwd="/", user=user, env=environ, capture_output=True, text=True, check=False
             )

@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 
-from driver.execution.processes import Processes
-from driver.execution.sandbox_probe import kernel_facts
-from driver.walls.choice import Asked, candidates
-from driver.walls.escape import attempted
-from driver.walls.wall import Level, Network
 from tests.support.interpreter import IN_SHELL
 from tests.support.pipelines import GATE, IMPLEMENT, one
+from tests.support.walls import CLOSED_LEVELS, means_of, needs
 from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are made by Linux")
 
-CLOSED = ("bwrap", "landlock")
 FILES = {"a.txt": "base\n", "check.sh": "grep -q good a.txt\n"}
 CHECK = ["sh", "check.sh"]
 
@@ -30,19 +25,10 @@ class Enclosed(ScriptedDriver):
     encloses = True
 
 
-def needs(level: str, environ: dict[str, str]) -> None:
-    """Skip the test where the machine cannot make the level."""
-    means = candidates(Asked(Level(level)), kernel_facts(), environ, ())
-    if not means or attempted(means[0], Network.LOOPBACK, Processes()).problem:
-        pytest.skip(f"this machine has no {level}")
-
-
 def walled(folder: Path, level: str, files: Any = None, config: str = "", **environ: str) -> Scene:
+    needs(level)
     given = {"TIDEGATE_SANDBOX_LEVEL": level, **environ}
-    scene = Scene(folder, files or FILES, config=config, environ=given)
-    if level in CLOSED:
-        needs(level, scene.environ)
-    return scene
+    return Scene(folder, files or FILES, config=config, environ=given)
 
 
 def receipts(report: dict[str, Any], slug: str) -> list[dict[str, Any]]:
@@ -50,7 +36,7 @@ def receipts(report: dict[str, Any], slug: str) -> list[dict[str, Any]]:
     return [receipt for attempt in attempts for receipt in attempt["evidence"]["receipts"]]
 
 
-@pytest.mark.parametrize("level", [*CLOSED, "limits", "none"])
+@pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits", "none"])
 def test_the_level_is_in_every_receipt_and_in_the_first_line(tmp_path: Path, level: str) -> None:
     scene = walled(tmp_path, level)
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", CHECK)])
@@ -61,7 +47,7 @@ def test_the_level_is_in_every_receipt_and_in_the_first_line(tmp_path: Path, lev
     assert f"sandbox {level}" in scene.said.getvalue().splitlines()[0]
 
 
-@pytest.mark.parametrize("level", CLOSED)
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_a_test_reaches_neither_home_nor_checkout_nor_the_state(tmp_path: Path, level: str) -> None:
     hidden = [tmp_path / "repo" / "secret", tmp_path / "home" / "secret", tmp_path / "state" / "x"]
     tries = [f"! cat {path} && {{ echo x >> {path}; touch {path}x; true; }}" for path in hidden]
@@ -84,22 +70,21 @@ def test_nothing_is_asked_of_an_agent_below_the_required_level(tmp_path: Path) -
     assert driver.requests == []
 
 
-@pytest.mark.parametrize("level", [*CLOSED, "limits"])
+@pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits"])
 def test_a_phase_may_require_walls_that_keep_files_from_it(tmp_path: Path, level: str) -> None:
     scene = walled(tmp_path, level)
     driver = Enclosed({"a": [writes(a__txt="good\n")]}, environ=scene.environ)
     report = scene.run(driver, [one(IMPLEMENT, {**GATE, "hermetic": "require"})])
-    assert report["exit_code"] == (0 if level in CLOSED else 4), report
+    assert report["exit_code"] == (0 if level in CLOSED_LEVELS else 4), report
 
 
 def test_a_wall_that_breaks_in_the_middle_is_no_red_test(tmp_path: Path) -> None:
-    real = candidates(Asked(Level.BWRAP), kernel_facts(), {"PATH": "/usr/bin:/bin"}, ())
-    if not real:
-        pytest.skip("this machine has no bwrap")
     programs, broken = tmp_path / "programs", tmp_path / "broken"
     programs.mkdir()
     fake = programs / "bwrap"
-    fake.write_text(f'#!/bin/sh\n[ -e {broken} ] && exit 1\nexec {real[0].program} "$@"\n')
+    fake.write_text(
+        f'#!/bin/sh\n[ -e {broken} ] && exit 1\nexec {means_of("bwrap").program} "$@"\n'
+    )
     fake.chmod(0o755)
     path = f"{programs}:/usr/bin:/bin"
     scene = walled(tmp_path, "bwrap", PATH=path)
@@ -117,7 +102,7 @@ def test_a_wall_that_breaks_in_the_middle_is_no_red_test(tmp_path: Path) -> None
     assert {receipt["kind"] for receipt in later} == {"could_not_run"}
 
 
-@pytest.mark.parametrize("level", [*CLOSED, "none"])
+@pytest.mark.parametrize("level", [*CLOSED_LEVELS, "none"])
 def test_a_person_may_edit_the_checkout_where_nothing_inside_reaches_it(
     tmp_path: Path, level: str
 ) -> None:
@@ -135,7 +120,7 @@ def test_a_person_may_edit_the_checkout_where_nothing_inside_reaches_it(
     assert ("alias.mine" in (built(report)["a"]["error"] or "")) is not shipped
 
 
-@pytest.mark.parametrize("level", CLOSED)
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_items_may_bind_the_same_port_at_the_same_time(tmp_path: Path, level: str) -> None:
     serve = (
         "import socket, time\n"
@@ -163,7 +148,7 @@ def test_a_red_test_in_walls_says_so_and_names_the_setting(tmp_path: Path) -> No
     assert "[sandbox.test]" in built(report)["a"]["remedy"]
 
 
-@pytest.mark.parametrize("level", CLOSED)
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_only_the_base_fills_the_compilers_cache_of_later_runs(tmp_path: Path, level: str) -> None:
     compiler = (
         "cache=$HOME/.cache/go-build\nmkdir -p $cache\nls $cache\n"
