@@ -15,10 +15,11 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,12 @@ FILES = {
     ".gitignore": "out/\n__pycache__/\n*.pyc\n",
     "empty.txt": "",
 }
+
+
+def files_and(more: int) -> dict[str, str]:
+    return FILES | {f"data/{number % 20}/{number}.txt": f"{number}\n" for number in range(more)}
+
+
 _ASKED = """
 import sys
 sys.path.insert(0, ".")
@@ -74,6 +81,15 @@ class Lab:
 
     def git(self, *args: str) -> None:
         Checkout(self.top, user_environ(self.outside / "home")).git(*args)
+
+
+@contextmanager
+def lab_in(folder: Path) -> Iterator[Lab]:
+    """A lab whose `top` is set later. Files are moved out of it into a new folder in `folder`."""
+    outside = Path(tempfile.mkdtemp(dir=folder))
+    (outside / "home").mkdir()
+    with ExitStack() as cleanup:
+        yield Lab(Path(), outside, cleanup)
 
 
 def disguised(path: Path, text: str = EVIL) -> None:
@@ -319,7 +335,24 @@ WAYS: dict[str, Callable[[Lab], object]] = {
 DISK = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # seldom in memory as the others
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 ALWAYS = (STILL_WRITING, "a mapped file without a trace")
-_EVERY = {0: 2, 700: 6}  # a sample is in the default run, for they take a while
+AMONG = {0: 2, 700: 6}  # other files; a sample is in the default run, for they take a while
+
+
+def sampled(
+    names: Iterable[str], every: Mapping[Any, int], word: str, always: Container[str] = ()
+) -> list[Any]:
+    """Each name with each key of `every`, whose value tells which cases the default run has: every
+    so many, and those of `always`; none for 0. The sweep has the others."""
+    return [
+        pytest.param(
+            where,
+            name,
+            marks=() if often and (name in always or number % often == 0) else pytest.mark.sweep,
+            id=f"{name}-{word}-{where}",
+        )
+        for where, often in every.items()
+        for number, name in enumerate(names)
+    ]
 
 
 @dataclass
@@ -351,8 +384,7 @@ def warm_with() -> Iterator[Callable[[int], Warm]]:
 
 def warm_checkout(folder: Path, files: int, *, copied: bool = False) -> Warm:
     environ = user_environ(folder / "home")
-    more = {f"data/{number % 20}/{number}.txt": f"{number}\n" for number in range(files)}
-    user = make_repo(folder / "repo", environ, {**FILES, **more})
+    user = make_repo(folder / "repo", environ, files_and(files))
     if copied:
         user.write({"deps/a.py": GOOD})
     repo = open_repository(user.path, environ)
@@ -391,30 +423,16 @@ def exact_state(top: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("files", "name"),
-    [
-        pytest.param(
-            size,
-            name,
-            marks=[pytest.mark.sweep] if number % every and name not in ALWAYS else [],
-            id=f"{name}-among-{size}",
-        )
-        for size, every in _EVERY.items()
-        for number, name in enumerate(WAYS)
-    ],
-)
+@pytest.mark.parametrize(("files", "name"), sampled(WAYS, AMONG, "among", ALWAYS))
 def test_no_poison_reaches_the_next_proof(
     warm_with: Callable[[int], Warm], files: int, name: str
 ) -> None:
     warm = warm_with(files)
     base, other = warm.trees
     for poisoned, proven in ((base, base), (base, other), (other, base)):
-        outside = Path(tempfile.mkdtemp(dir=warm.folder))  # files are moved there
-        (outside / "home").mkdir()
-        with ExitStack() as cleanup:
+        with lab_in(warm.folder) as lab:
             with warm.context.test_checkout(poisoned) as checkout:
-                lab = Lab(checkout.path, outside, cleanup)
+                lab.top = checkout.path
                 WAYS[name](lab)
             with warm.context.test_checkout(proven) as again:
                 for act in lab.afterwards:

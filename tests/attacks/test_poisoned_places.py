@@ -34,7 +34,6 @@ from tests.attacks.test_poisoned_checkouts import (
     ALWAYS,
     DISK,
     EVIL,
-    FILES,
     GOOD,
     MEMORY,
     STILL_WRITING,
@@ -42,17 +41,16 @@ from tests.attacks.test_poisoned_checkouts import (
     Lab,
     disguised,
     exact_state,
+    files_and,
+    lab_in,
     replaced,
+    sampled,
 )
 from tests.support.repos import make_repo, user_environ
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="places are kept on Linux only")
 MANY = 520  # so many files that a place is kept
-_EVERY = 26  # a sample is in the default run, for they take a while
-
-
-def _seldom(number: int, where: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.sweep] if number % _EVERY or where == "disk" else []
+ON = {"disk": 0, "memory": 26}  # a sample is in the default run, for they take a while
 
 
 @dataclass
@@ -98,8 +96,7 @@ class Runs:
 
 def runs_in(folder: Path) -> Runs:
     environ = user_environ(folder / "home")
-    more = {f"data/{number % 20}/{number}.txt": f"{number}\n" for number in range(MANY)}
-    user = make_repo(folder / "repo", environ, {**FILES, **more})
+    user = make_repo(folder / "repo", environ, files_and(MANY))
     (folder / "root").mkdir(mode=0o700)
     runs = Runs(folder, open_repository(user.path, environ), environ)
     context = runs.begin(cold=True)
@@ -149,19 +146,7 @@ def next_test(runs: Runs, tree: str) -> tuple[dict[str, str], bool, tuple[str, .
     return found
 
 
-@pytest.mark.parametrize(
-    ("where", "name"),
-    [
-        pytest.param(
-            where,
-            name,
-            marks=_seldom(number if name not in ALWAYS else 0, where),
-            id=f"{name}-on-{where}",
-        )
-        for where in ("disk", "memory")
-        for number, name in enumerate(WAYS)
-    ],
-)
+@pytest.mark.parametrize(("where", "name"), sampled(WAYS, ON, "on", ALWAYS))
 def test_no_poison_of_a_checkout_reaches_the_next_wave(
     runs_on: Callable[[str], Runs], where: str, name: str
 ) -> None:
@@ -169,10 +154,7 @@ def test_no_poison_of_a_checkout_reaches_the_next_wave(
     base, other = runs.trees
     for proven in (base, other):
         runs.forget()
-        outside = Path(tempfile.mkdtemp(dir=runs.folder))
-        (outside / "home").mkdir()
-        with ExitStack() as cleanup:
-            lab = Lab(Path(), outside, cleanup)
+        with lab_in(runs.folder) as lab:
 
             def poison(top: Path, lab: Lab = lab) -> None:
                 lab.top = top
@@ -191,25 +173,16 @@ def test_no_poison_of_a_checkout_reaches_the_next_wave(
                 assert changed == ()
 
 
-@pytest.mark.parametrize(
-    ("where", "name"),
-    [
-        pytest.param(where, name, marks=_seldom(number, where), id=f"{name}-on-{where}")
-        for where in ("disk", "memory")
-        for number, name in enumerate(WAYS)
-    ],
-)
+@pytest.mark.parametrize(("where", "name"), sampled(WAYS, ON, "on"))
 def test_no_poison_of_a_clone_reaches_the_next_agent(
     runs_on: Callable[[str], Runs], where: str, name: str
 ) -> None:
     runs = runs_on(where)
     runs.forget()
-    outside = Path(tempfile.mkdtemp(dir=runs.folder))
-    (outside / "home").mkdir()
-    with ExitStack() as cleanup:
+    with lab_in(runs.folder) as lab:
         context = runs.begin()
         work = context.workspace("item")
-        lab = Lab(work.top, outside, cleanup)
+        lab.top = work.top
         WAYS[name](lab)
         work.close()
         context.close()
@@ -361,14 +334,7 @@ NOTES: dict[str, Callable[[Runs], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("where", "name"),
-    [
-        pytest.param(where, name, marks=_seldom(number, where), id=f"{name}-on-{where}")
-        for where in ("disk", "memory")
-        for number, name in enumerate(NOTES)
-    ],
-)
+@pytest.mark.parametrize(("where", "name"), sampled(NOTES, ON, "on"))
 def test_no_poison_of_a_waiting_place_reaches_the_next_wave(
     runs_on: Callable[[str], Runs], where: str, name: str
 ) -> None:
