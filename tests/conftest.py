@@ -13,18 +13,6 @@ from tests.support.beside import Played, play_marked
 from tests.support.processes import Marked, marked_in
 from tests.support.repos import SANDBOX
 
-IN_WALLS = frozenset(
-    f"test_{name}.py"
-    for name in (
-        *("command", "edits_during_a_wave", "how_refs_are_kept", "live_screen", "logs"),
-        *("lost_traces", "odd_histories", "auditing", "demo", "elsewhere", "hostile_backlog"),
-        *("interrupted_early", "living", "real_servers", "reproduce_forged", "status", "warm"),
-        *("where_work_went", "workspace", "installed", "source_program", "doctor"),
-        # These name their level themselves.
-        *("wave_walls", "walled_kills", "toolchains", "real_agents_in_walls", "limits_in_waves"),
-        *("limits", "injected_prompts", "what_roles_see"),
-    )
-)
 IN_MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
 
@@ -73,11 +61,11 @@ def _is_roomy(folder: Path) -> bool:
 
 @pytest.fixture(autouse=True, scope="module")
 def level_of_walls(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Waves run without walls in the modules whose agents, tests or hooks leave marks outside of
-    their own places, and in those whose many waves prove other rules; in all others at `auto`."""
-    module = request.path.name
+    """Waves run at `auto` in the modules that are marked `in_walls`, and in all others without
+    walls: their agents, tests or hooks leave marks outside of their own places, or their many waves
+    prove other rules. A module may also name the level of each wave itself."""
     with pytest.MonkeyPatch.context() as patched:
-        if module in IN_WALLS:
+        if request.node.get_closest_marker("in_walls"):
             patched.delenv(SANDBOX, raising=False)
         else:
             patched.setenv(SANDBOX, "none")

@@ -33,7 +33,7 @@ from tests.support.programs import SCHEDULER, Ran
 from tests.support.repos import make_bare, make_repo, user_environ
 from tests.support.walls import CLOSED_LEVELS, needs
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no walls")
+pytestmark = [pytest.mark.in_walls, pytest.mark.skipif(sys.platform != "linux", reason="no walls")]
 
 SAMPLE = (
     "write the shell's start file",

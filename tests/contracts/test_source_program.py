@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.repos import make_repo, user_environ
+
+pytestmark = pytest.mark.in_walls
 
 ROOT = Path(__file__).resolve().parents[2]
 # A text, because its imports are those of a caller with `driver/` and `tools/` on sys.path.

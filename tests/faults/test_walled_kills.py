@@ -19,7 +19,7 @@ from tests.faults.test_random_kills import killed_after
 from tests.support.killing import Pace, Tally, Yard
 from tests.support.walls import CLOSED_LEVELS, needs
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no walls")
+pytestmark = [pytest.mark.in_walls, pytest.mark.skipif(sys.platform != "linux", reason="no walls")]
 SWEEP = range(40)
 # What an undisturbed run takes beside the slowness that is drawn, with room for a busy machine.
 USUAL_S = 3.0

@@ -20,6 +20,8 @@ from state_store.views.export import state_md
 from state_store.views.findings import record_findings
 from tests.support.programs import Project, item, writes
 
+pytestmark = pytest.mark.in_walls
+
 
 def a_wave(api: StateAPI, name: str, verdict: str) -> dict[str, Any]:
     """Of the item `a`, as a cycle leaves it in the store."""

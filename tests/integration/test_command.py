@@ -20,6 +20,8 @@ from driver.cli.words import WORDS, groups
 from tests.support.interpreter import PYTHON
 from tests.support.programs import ROOT, Ran, a_project, call, item, run, run_here
 
+pytestmark = pytest.mark.in_walls
+
 PROGRAM = ROOT / "driver" / "tidegate.py"
 MODULE = ("-m", "driver")
 # Words that answer at once in an empty folder, with an argument that makes them do so.

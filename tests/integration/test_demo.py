@@ -22,7 +22,10 @@ from tests.support.interpreter import IN_SHELL, PYTHON
 SCHEDULER = Path(__file__).resolve().parents[2] / "driver" / "wave_scheduler.py"
 TRAILERS = ("Wave-Id", "Item-Id", "Item-Slug", "Test-Command", "Proved-Tree")
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs symbolic links for a bare PATH")
+pytestmark = [
+    pytest.mark.in_walls,
+    pytest.mark.skipif(os.name == "nt", reason="needs symbolic links for a bare PATH"),
+]
 
 
 @dataclass(frozen=True)

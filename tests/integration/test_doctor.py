@@ -25,6 +25,7 @@ GIT = shutil.which("git")
 KEY = "sk-canary-0123456789"
 
 pytestmark = [
+    pytest.mark.in_walls,
     pytest.mark.usefixtures("at_home"),
     pytest.mark.skipif(os.name != "posix", reason="its programs are shell scripts"),
 ]

@@ -23,6 +23,8 @@ from state_store.api import StateAPI
 from state_store.database.events import TRACKER
 from state_store.database.store import EventStore
 
+pytestmark = pytest.mark.in_walls
+
 OURS = ("status", "notes", "attempts", "lastError", "nextAttemptAt", "shipped")
 TERMS = Terms("0123456789", {}, RetryPolicy(3, 60, 3600), datetime(2026, 1, 31, tzinfo=UTC))
 OUTCOMES = ("shipped", "failed", "undecided", "halted")

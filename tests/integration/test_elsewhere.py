@@ -13,6 +13,8 @@ from driver.git.remote import Remote
 from tests.support.programs import Project, Ran, git, item
 from tests.support.repos import hook, make_bare, make_repo, user_environ
 
+pytestmark = pytest.mark.in_walls
+
 
 def told(done: Ran) -> list[tuple[str, str]]:
     return [(one["id"], one["what"]) for one in done.report.get("items_followed", ())]

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.programs import Project, item, writes
 
+pytestmark = pytest.mark.in_walls
+
 GONE = {"wave": "w", "branch": "gone", "commit": "a" * 40}
 
 

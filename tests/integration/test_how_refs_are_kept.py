@@ -13,6 +13,8 @@ from state_store.documents.errors import CannotRunError
 from tests.support.programs import git
 from tests.support.repos import Checkout, make_repo, user_environ
 
+pytestmark = pytest.mark.in_walls
+
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Checkout:

@@ -12,6 +12,8 @@ import pytest
 from tests.support.interpreter import PYTHON
 from tools.program import exit_code
 
+pytestmark = pytest.mark.in_walls
+
 ROOT = Path(__file__).parents[2]
 
 # Stands in the way of a module that is loaded late, so that the signal comes while modules load.

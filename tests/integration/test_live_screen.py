@@ -22,6 +22,8 @@ from driver.live.frame import Line, frame
 from driver.live.screen import Screen
 from tests.support.screens import Terminal
 
+pytestmark = pytest.mark.in_walls
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 

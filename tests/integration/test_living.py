@@ -11,7 +11,10 @@ import pytest
 
 from driver.execution.process_identity import holder_name, identity, is_gone
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="numbers do not tell there")
+pytestmark = [
+    pytest.mark.in_walls,
+    pytest.mark.skipif(sys.platform == "win32", reason="numbers do not tell there"),
+]
 
 
 def renumbered(name: str, pid: int) -> str:

@@ -19,6 +19,8 @@ from driver.execution.process_identity import identity
 from state_store.api import StateAPI
 from tests.support.programs import ROOT, Ran, run_here
 
+pytestmark = pytest.mark.in_walls
+
 PROGRAM = ROOT / "driver" / "tidegate.py"
 WAVE = "wave:w1-aaaa"
 

@@ -12,6 +12,8 @@ import pytest
 from driver.publishing.published_history import History
 from tests.support.repos import make_repo, user_environ
 
+pytestmark = pytest.mark.in_walls
+
 MESSAGE = "a\n\nWave-Id: w1\nItem-Id: A\n"
 
 

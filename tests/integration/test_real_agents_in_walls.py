@@ -34,6 +34,7 @@ from tests.support.model_server import ModelServer
 from tests.support.walls import CLOSED_LEVELS
 
 pytestmark = [
+    pytest.mark.in_walls,
     pytest.mark.sweep,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the walls are Linux's"),
 ]

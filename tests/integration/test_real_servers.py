@@ -34,6 +34,8 @@ from tests.support.model_script import (
 )
 from tests.support.model_server import ModelServer
 
+pytestmark = pytest.mark.in_walls
+
 SLUGS = ("alpha", "bravo", "charlie")
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.programs import Project, call, item
 from tools.reproduce import main
 
-pytestmark = pytest.mark.usefixtures("at_home")
+pytestmark = [pytest.mark.in_walls, pytest.mark.usefixtures("at_home")]
 
 
 @pytest.fixture(scope="module")

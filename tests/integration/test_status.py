@@ -28,6 +28,8 @@ from tools import halt
 from tools.settings.load import load
 from tools.settings.quick import CEILINGS, quick_ceilings, quick_top
 
+pytestmark = pytest.mark.in_walls
+
 PROGRAM = ROOT / "driver" / "tidegate.py"
 LATER = "2999-01-01T00:00:00Z"
 

@@ -24,9 +24,10 @@ from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass, field
 from tools.settings.load import load
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="the walls are Linux's"
-)
+pytestmark = [
+    pytest.mark.in_walls,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the walls are Linux's"),
+]
 LEVELS = ("bwrap", "landlock", "limits")
 # At `landlock`, which cannot hide sockets outside, a database by a socket wants the first, and a
 # program that writes to /tmp whatever TMPDIR says, such as pnpm 12, wants the second.

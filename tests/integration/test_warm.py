@@ -13,7 +13,10 @@ import pytest
 from tests.support import warm
 from tests.support.interpreter import PYTHON
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs start warm on Linux only")
+pytestmark = [
+    pytest.mark.in_walls,
+    pytest.mark.skipif(sys.platform != "linux", reason="programs start warm on Linux only"),
+]
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 HALT, INTAKE = TOOLS / "halt.py", TOOLS / "intake.py"
 ISSUES = ("github", "-", "--dry-run")

@@ -15,6 +15,8 @@ from state_store.write_api import STATE_DB_FILENAME
 from tests.support.programs import Project, Ran, git, item
 from tests.support.repos import Checkout, make_repo, user_environ
 
+pytestmark = pytest.mark.in_walls
+
 BRANCH = "wave/2026-01-31-w1"
 TRAILERS = "Wave-Id: w1\n" + "".join(f"Item-Id: {n}\nItem-Slug: {n.lower()}\n" for n in "AB")
 

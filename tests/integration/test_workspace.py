@@ -31,6 +31,8 @@ from tests.support.repos import (
     user_environ,
 )
 
+pytestmark = pytest.mark.in_walls
+
 FILES = {"a.txt": "one\n", "src/b.py": "B = 1\n", "run.sh": "#!/bin/sh\n", ".gitignore": "out/\n"}
 
 

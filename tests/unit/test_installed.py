@@ -15,6 +15,8 @@ import pytest
 from tests.support.interpreter import PYTHON
 from tests.support.repos import user_environ
 
+pytestmark = pytest.mark.in_walls
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS: dict[str, Any] = PROJECT["tool"]["setuptools"]
