@@ -37,7 +37,7 @@ def load_backend_config(path: str | Path | None = None) -> dict[str, Any]:
         content = parse_foreign(regular_bytes(path, _MAX_BYTES).decode("utf-8-sig"))
     except FileNotFoundError:
         return {"backend": DEFAULT_BACKEND}
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise BackendConfigError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(content, dict):
         raise BackendConfigTypeError(f"{path}: must hold a JSON object")

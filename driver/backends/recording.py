@@ -106,5 +106,5 @@ def _check_header(path: Path, lines: list[bytes]) -> None:
 def _decode(line: bytes) -> object:
     try:
         return parse_foreign(line.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"it is not JSON ({error})") from error

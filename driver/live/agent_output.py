@@ -94,7 +94,7 @@ def readable(line: str) -> str | None:
     """A line of output as people read it; None for one without words."""
     text = line.strip()
     if text.startswith("{"):
-        with suppress(ValueError, RecursionError):
+        with suppress(ValueError):
             text = _words_of(parse_foreign(text), _DEEPEST) or ""
     text = _CONTROLS.sub("", text[: 4 * _MOST_SHOWN]).translate(_JOINERS)
     text = safe_line(" ".join(text.split()))[:_MOST_SHOWN]

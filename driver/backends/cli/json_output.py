@@ -17,7 +17,7 @@ def object_in(text: str) -> dict[str, Any] | None:
     """`text` parsed as a JSON object; None if it is not."""
     try:
         value = parse_foreign(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

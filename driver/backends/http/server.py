@@ -192,7 +192,7 @@ def _of_models(models: Collection[str], listed: Collection[str]) -> Iterator[Che
 def _listed(body: bytes) -> set[str] | None:
     try:
         document = parse_foreign(body)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     entries = document.get("data") if isinstance(document, dict) else document
     if not isinstance(entries, list):
