@@ -253,8 +253,9 @@ def _worker_request(
 ) -> WorkerRequest:
     """The request to a backend, with the walls for its program."""
     spec, driver, is_review = item.spec, request.backend.driver, request.phase == REVIEW
-    wanted, base = "" if is_review else driver.project_settings, item.context
-    told = instructions(base.paths, base.text, item.work_dir, spec.owns_files)
+    wanted, base, text = "" if is_review else driver.project_settings, item.context, ""
+    if wanted == INSTRUCTIONS:
+        text = redacted(instructions(base.paths, base.text, item.work_dir, spec.owns_files))
     places = replace(item.wave.places(files.path), written=(scratch, *_build_folder(item)))
     return WorkerRequest(
         prompt=request.prompt,
@@ -270,7 +271,7 @@ def _worker_request(
         scratch=scratch,
         environment=_environment(item, request, files),
         between_tries=between_tries,
-        instructions=redacted(told) if wanted == INSTRUCTIONS else "",
+        instructions=text,
         commands=tuple(command_text(c) for c in (spec.test_command, spec.self_check) if c),
         whole_project=wanted == ALL_SETTINGS,
         is_enclosed=item.wave.walls.closed and driver.encloses,
