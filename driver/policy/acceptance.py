@@ -182,11 +182,10 @@ def is_check_beside(proof: TestRun, canary: TestRun, planted: int) -> bool:
 
 def names_limit(output: str) -> bool:
     """True if a run tells of a limit of coverage, which makes its exit code red as well."""
-    lines = (line for line in output.lower().split("\n") if _COVERAGE in line)
     return any(
-        any(line.find(word, line.index(_COVERAGE)) >= 0 for word in _LIMIT_AFTER)
-        or any(0 <= line.find(word) < line.rindex(_COVERAGE) for word in _LIMIT_BEFORE)
-        for line in lines
+        any(word in line.partition(_COVERAGE)[2] for word in _LIMIT_AFTER)
+        or any(word in line.rpartition(_COVERAGE)[0] for word in _LIMIT_BEFORE)
+        for line in output.lower().split("\n")
     )
 
 
