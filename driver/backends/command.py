@@ -6,15 +6,12 @@ Passes variables, arguments, prompt file and usage file to the program, and read
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Unpack
+from typing import Unpack
 
 from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
@@ -37,7 +34,7 @@ from driver.backend_api.usage import (
 from driver.backends.backend_settings import Environ, given, local_options, models_of
 from driver.backends.cli.agent_reply import Reply, result_of
 from driver.backends.cli.endings import not_run, printed_lines
-from driver.backends.cli.json_output import bytes_of, read_verdict
+from driver.backends.cli.json_output import bytes_of, read_verdict, text_lines
 from driver.backends.cli.local_driver import (
     LocalDriver,
     LocalOptions,
@@ -47,7 +44,7 @@ from driver.backends.cli.local_driver import (
 )
 from driver.backends.cli.other_clis import READERS
 from driver.execution.processes import Ending, Finished
-from driver.filesystem.safe_file_access import NotPlainError, open_plain, replace_plain
+from driver.filesystem.safe_file_access import replace_plain
 from driver.homes.login import LoginFile
 from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
@@ -193,9 +190,7 @@ class CommandDriver(LocalDriver):
             if finished.ending is not Ending.EXITED:  # the use so far is a lower bound
                 usage = with_least(Usage(), [usage])
             return Reply(text=text, usage=usage, fault=_used_up(finished), worked=worked)
-        with _opened(usage_file) as file:
-            lines = iter(partial(file.readline, MAX_USAGE_BYTES), "")
-            reply = self._read(printed_lines(finished), lines)
+        reply = self._read(printed_lines(finished), text_lines(usage_file, MAX_USAGE_BYTES))
         if finished.ending is not Ending.EXITED:  # the use so far is a lower bound
             return replace(reply, usage=with_least(Usage(), [reply.usage]))
         if not reply.started:
@@ -236,18 +231,6 @@ def read_usage(path: Path) -> tuple[Usage, str]:
         return error.known, f"the usage file cannot be used completely ({error})"
     except (OSError, ValueError) as error:
         return Usage(), f"the usage file cannot be used ({error}); usage is unknown"
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[str]]:
-    """Open a usage file for reading lines; an empty file if there is no regular file."""
-    with ExitStack() as opened:
-        try:
-            stream = opened.enter_context(open_plain(path.parent, path.name))
-        except (OSError, NotPlainError):  # such as a file that is not there
-            yield io.StringIO()
-            return
-        yield io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
 
 
 def _used_up(finished: Finished) -> ProviderFault | None:

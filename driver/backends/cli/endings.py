@@ -6,9 +6,6 @@ Names the endings that the engine or the system caused. The adapters parse the o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import partial
-from io import TextIOWrapper
 
 from driver.backend_api.driver import (
     FAILURE_AGENT,
@@ -20,8 +17,8 @@ from driver.backend_api.driver import (
 )
 from driver.backend_api.provider_fault import ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT
+from driver.backends.cli.json_output import text_lines
 from driver.execution.processes import Ending, Finished, could_not_run_reason
-from driver.filesystem.safe_file_access import NotPlainError, open_plain
 
 TAIL_CHARACTERS = 2000
 MAX_LINE = 16 * 1024 * 1024
@@ -76,22 +73,8 @@ def broken_off(finished: Finished) -> tuple[str, str] | None:
 
 
 def printed_lines(finished: Finished) -> Iterator[str]:
-    """All lines of standard output, even if they are not in memory.
-
-    A line of more than `MAX_LINE` characters comes in pieces. The agent may have put a pipe or a
-    link in the place of the file, which is never opened; then the lines in memory count.
-    """
-    with ExitStack() as stack:
-        path = finished.stdout_file
-        try:
-            opened = path and stack.enter_context(open_plain(path.parent, path.name))
-        except (OSError, NotPlainError):
-            opened = None
-        if not opened:
-            yield from finished.stdout.splitlines()
-            return
-        text = TextIOWrapper(opened, encoding="utf-8", errors="replace", newline="\n")
-        yield from iter(partial(text.readline, MAX_LINE), "")
+    """All lines of standard output, even if they are not in memory."""
+    return text_lines(finished.stdout_file, MAX_LINE, finished.stdout)
 
 
 def not_run(

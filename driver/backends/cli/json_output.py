@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,22 @@ def answer_in(text: str) -> dict[str, Any] | None:
 def objects_in(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     """The lines that are JSON objects, parsed."""
     return (found for line in lines if (found := object_in(line)) is not None)
+
+
+def text_lines(path: Path | None, most: int, instead: str = "") -> Iterator[str]:
+    """Yields the lines of a text file that an agent may have written. A line of more than `most`
+    characters comes in pieces. A pipe or a link in the place of the file is never opened; then the
+    lines of `instead` count."""
+    with ExitStack() as stack:
+        try:
+            opened = path and stack.enter_context(open_plain(path.parent, path.name))
+        except (OSError, NotPlainError):
+            opened = None
+        if not opened:
+            yield from instead.splitlines()
+            return
+        text = TextIOWrapper(opened, encoding="utf-8", errors="replace", newline="\n")
+        yield from iter(partial(text.readline, most), "")
 
 
 def bytes_of(path: Path, most: int) -> bytes:
