@@ -16,6 +16,7 @@ from io import FileIO
 from pathlib import Path
 
 from driver.execution.command import Command
+from driver.filesystem.kept_output import ENDINGS
 from driver.filesystem.redacted_files import redact_file
 from state_store.values.lazy_dataclass import dataclass
 
@@ -66,7 +67,7 @@ class Streams:
 def open_streams(command: Command) -> Iterator[Streams]:
     """Create the streams for one run of `command`. Raises OSError."""
     prefix = command.output
-    out, err = (None if prefix is None else Path(f"{prefix}{end}") for end in (".out", ".err"))
+    out, err = (None if prefix is None else Path(f"{prefix}{end}") for end in ENDINGS)
     with _input(command.stdin) as stdin, _output(out) as stdout, _output(err) as stderr:
         yield Streams(stdin, stdout, stderr, out, err)
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-ENDINGS = (".out", ".err")
+from driver.filesystem.kept_output import ENDINGS
+
 _INNER = {"imports"}  # folders of Tidegate's own questions
 _DEEPEST = 4  # folders; the outputs of a further try of an agent lie in the second one
 

@@ -16,6 +16,7 @@ from driver.domain.results import PROOF, Change, RunKind, TestName, TestRun
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
 from driver.filesystem.build_folders import private_builds
+from driver.filesystem.kept_output import ENDINGS, OUT, both_files
 from driver.filesystem.safe_file_access import (
     NotPlainError,
     open_plain,
@@ -225,7 +226,7 @@ def counted_run(
 
 def _without_notices(reports: Reports, result: CommandResult) -> CommandResult:
     """The result of a test as if no report had been asked for."""
-    for path in _streams(result.output_file) if reports.asked and result.output_file else ():
+    for path in both_files(result.output_file) if reports.asked and result.output_file else ():
         with suppress(OSError):
             text = regular_bytes(path, MAX_READ_BYTES).decode("utf-8", "surrogateescape")
             if (without := reports.without_notices(text)) != text:
@@ -242,12 +243,12 @@ def _with_output_at(output: Path, hidden: Path, result: CommandResult) -> Comman
     """The result of a test whose output, if it is kept, moves from `hidden` to its place."""
     if result.output_file is None:
         return result
-    for suffix in (".out", ".err"):
+    for suffix in ENDINGS:
         with suppress(OSError):  # the test deleted its output file
             Path(f"{hidden}{suffix}").replace(f"{output}{suffix}")
     return replace(
         result,
-        output_file=f"{output}.out",
+        output_file=f"{output}{OUT}",
         stdout=result.stdout.replace(str(hidden), str(output)),
         stderr=result.stderr.replace(str(hidden), str(output)),
     )
@@ -301,7 +302,7 @@ def printed(output_file: str | None) -> tuple[str, str] | None:
     """The whole stdout and stderr of a command; None if they are lost or too long."""
     if output_file is None:
         return None
-    out, err = _streams(output_file)
+    out, err = both_files(output_file)
     try:
         if out.stat().st_size + err.stat().st_size > MAX_READ_BYTES:
             return None
@@ -313,16 +314,12 @@ def printed(output_file: str | None) -> tuple[str, str] | None:
         return None
 
 
-def _streams(output_file: str) -> tuple[Path, Path]:
-    return Path(output_file), Path(output_file).with_suffix(".err")
-
-
 def _output_digest(output_file: str | None) -> str | None:
     """The SHA-256 of the whole output: the file of stdout, then the file of stderr."""
     if output_file is None:
         return None
     found = hashlib.sha256()
-    for path in _streams(output_file):
+    for path in both_files(output_file):
         try:
             with open_plain(path.parent, path.name) as stream:
                 while block := stream.read(_BLOCK):

@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from driver.filesystem.kept_output import both_files
 from driver.filesystem.safe_file_access import read_plain_end
 from driver.reports import words
 from driver.reports.diffs import Diff
@@ -234,7 +235,7 @@ def _outputs(item: Item, source: Source) -> Iterator[str]:
     room = source.room * 2 // 5 // max(len(shown), 1)
     for path, one in shown.items():
         out = source.folder / stored_slug(item.slug) / Path(path).name
-        texts = [_end_of(file, room // 2) for file in (out, out.with_suffix(".err"))]
+        texts = [_end_of(file, room // 2) for file in both_files(out)]
         text = "\n".join(filter(None, texts))
         if text := text[-len(fitted(text, room)) or len(text) :]:
             heading = html_text(f"Output of {out.name}: {_result(one)}")
