@@ -50,7 +50,7 @@ def write_reports(report: Json, folder: Path, environ: Mapping[str, str], say: S
     short, details = split(report, folder, sizes)
     try:
         for path, record in details.items():
-            replace_unflushed(path, _json(redacted_value(record)))
+            replace_unflushed(path, _json(record))
     except (OSError, ValueError) as error:
         say(f"the details of the report are not in the run folder, so the report has them: {error}")
         short = dict(report)
