@@ -92,13 +92,14 @@ def instructions(
         for path in rules:
             if path.startswith(tuple(posixpath.join(folder, rule) for rule in _RULES)):
                 found.add_rule(path, folder, files)
-    parts = [quoted(f"File {path}", text, _MAX_FILE_CHARS) for path, text in found.texts.items()]
-    kept, size = list[str](), 0
-    for part in parts:
+    kept, left, size = list[str](), list[str](), 0
+    for path, text in found.texts.items():
+        part = quoted(f"File {path}", text, _MAX_FILE_CHARS)
         size += len(part)
         if size <= _MAX_CHARS:
             kept.append(part)
-    left = [path for path, part in zip(found.texts, parts, strict=True) if part not in kept]
+        else:
+            left.append(path)
     more = [f"  {path}: {about}" for path, about in found.named.items()]
     if left:
         kept.append("Too long to be shown; read them in the workspace: " + ", ".join(left))
