@@ -104,9 +104,9 @@ class FileTail:
             suppress(OSError, NotPlainError),
             open_plain(self._path.parent, self._path.name) as file,
         ):
-            if self._at < 0:
-                self._at = max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES)
             size = os.fstat(file.fileno()).st_size
+            if self._at < 0:
+                self._at = max(0, size - _MOST_BYTES)
             data = read_growing(file, self._at, max(0, size - self._at))
             self._at = max(self._at, size)
         return data
