@@ -30,6 +30,7 @@ _MESSAGE_KEYS = (
 )
 
 Event = Mapping[str, Any]
+_NO_EVENT: Event = {}
 
 
 def read_stream(lines: Iterable[str], now: datetime) -> Reply:
@@ -39,10 +40,7 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
     Without a result line the run failed and its usage is unknown. The preliminary usage in
     `assistant` lines is its lower bound.
     """
-    first: Event | None = None
-    last: Event | None = None
-    retry: Event = {}
-    limit: Event = {}
+    first = last = retry = limit = _NO_EVENT
     answers, worked = dict[str, int](), False
     for event in objects_in(lines):
         match event.get("type"), event.get("subtype"):
@@ -62,22 +60,17 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
                 answers[answer] = max(tokens, answers.get(answer, 0))
                 # The CLI itself writes its error messages as answers of this model.
                 worked = worked or text_at(message, "model") != "<synthetic>"
-    model = text_at(first or {}, "model") or None
-    streamed = sum(answers.values())
-    if last is not None:
+    model = text_at(first, "model") or None
+    if last:
         reply = _judge(last, model, _fault(last, retry, limit, now))
-        if reply.usage.total_tokens is None:
-            least = max(streamed, reply.usage.known_tokens)
-            reply = replace(reply, usage=replace(reply.usage, least_tokens=least))
-        return replace(reply, worked=worked)
-    return Reply(
-        first is not None,
-        finished=False,
-        error="claude ended without a result",
-        model=model,
-        usage=Usage(least_tokens=streamed),
-        worked=worked,
-    )
+    else:
+        error = "claude ended without a result"
+        reply = Reply(bool(first), finished=False, error=error, model=model)
+    usage = reply.usage
+    if usage.total_tokens is None:
+        least = max(sum(answers.values()), usage.known_tokens)
+        usage = replace(usage, least_tokens=least)
+    return replace(reply, usage=usage, worked=worked)
 
 
 def usage_of(result: Event) -> Usage:

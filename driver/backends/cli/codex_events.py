@@ -59,15 +59,10 @@ def read_events(lines: Iterable[str], now: datetime) -> Reply:
     fault = fault_in(words, now, status=int(status[1]) if status else None) if words else None
     # A message inside an object comes from the server, which refused the request.
     turned_down = words != error.strip() if fault is None else fault.kind not in _PERHAPS_BILLED
-    return Reply(
-        started,
-        finished=ended != "",
-        error=(words or "codex ended without finishing its turn")[:ERROR_CHARACTERS],
-        fault=fault,
-        text=text,
-        worked=worked or sums.answers > 0,
-        usage=NOTHING_SPENT if turned_down and not worked and not sums.answers else sums.least,
-    )
+    worked = worked or sums.answers > 0
+    usage = NOTHING_SPENT if turned_down and not worked else sums.least
+    error = (words or "codex ended without finishing its turn")[:ERROR_CHARACTERS]
+    return Reply(started, ended != "", error, fault=fault, text=text, worked=worked, usage=usage)
 
 
 def _sentence_in(message: str) -> str:
