@@ -12,7 +12,7 @@ from typing import Any
 
 from driver.pipeline import tables
 from tools.settings.schema import FLAGS, KINDS, PRICES, REVIEW_BACKEND, SECTIONS, STATE_DIR
-from tools.settings.sources import PREFIX
+from tools.settings.sources import variable_of
 
 HEADER = "| key | type | default | environment | meaning |\n| --- | --- | --- | --- | --- |\n"
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
@@ -69,7 +69,7 @@ def _rows(section: str, shape: type[Any]) -> Iterator[str]:
         name = f"{section}.{key.name}"
         kind, default = KINDS[name], default_of(key)
         shown = "none" if default is None else f"`{json.dumps(default)}`"
-        variable = f"`{PREFIX}{section}_{key.name}`".upper() if kind.parse else "-"
+        variable = f"`{variable_of(name)}`" if kind.parse else "-"
         text = told[key.name]
         if name in FLAGS:
             text += f". Flag: `{FLAGS[name]}`"

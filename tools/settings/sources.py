@@ -106,7 +106,7 @@ def user_file(environ: Mapping[str, str]) -> Path | None:
 
 def from_environment(environ: Mapping[str, str], cwd: Path, found: Found) -> None:
     """Add the variables TIDEGATE_<SECTION>_<KEY>. An empty variable counts as unset."""
-    known = {PREFIX + one.replace(".", "_").upper(): one for one in KINDS if "." in one}
+    known = {variable_of(one): one for one in KINDS if "." in one}
     for variable in sorted(environ):
         section, _, _ = variable.removeprefix(PREFIX).lower().partition("_")
         if not variable.startswith(PREFIX) or section not in SECTIONS or not environ[variable]:
@@ -118,6 +118,11 @@ def from_environment(environ: Mapping[str, str], cwd: Path, found: Found) -> Non
             found.problems.append(f"{variable} cannot be set in the environment; use a file")
         else:
             found.entries.append(Entry(name, environ[variable], variable, cwd, is_text=True))
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting: TIDEGATE_SANDBOX_TEST_MEMORY of sandbox.test.memory."""
+    return PREFIX + name.replace(".", "_").upper()
 
 
 def from_flags(flags: Mapping[str, Any], cwd: Path, found: Found) -> None:
