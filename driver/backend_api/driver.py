@@ -227,9 +227,8 @@ class CommandResult:
     """The result of a command. `could_not_run` and `timed_out` are not a red test.
 
     `survivors` are the processes, as `COMMAND (PID)`, that outlived a command and were then killed.
-    `over_limit` names the limit that ended it, of memory, disk and the like, and `limit_hint` one
-    that its output tells of.
-    `sandbox` is the level of the walls that it ran in.
+    `over_limit` names the limit that ended it, of memory, disk and the like; `limit_hint` names one
+    that its output mentions. `sandbox` is the level of the walls that it ran in.
     """
 
     exit_code: int

@@ -20,9 +20,9 @@ class Enclosure(Protocol):
         ...
 
     def reading(self, paths: Iterable[Path]) -> Enclosure:
-        """The same walls, in which `paths` may be read as well."""
+        """Give the same walls with `paths` readable as well."""
         ...
 
     def lending(self, login: Iterable[Any]) -> Enclosure:
-        """The same walls, with copies of the login of an agent's program in a private home."""
+        """Give the same walls with copies of the login of an agent's program in the private home."""
         ...

@@ -60,16 +60,16 @@ class Enclosure:
             return finished
 
     def reading(self, paths: Iterable[Path]) -> Enclosure:
-        """The same wall, in which `paths` may be read as well."""
+        """Give the same wall with `paths` readable as well."""
         return replace(self, wall=replace(self.wall, readable=(*self.wall.readable, *paths)))
 
     def lending(self, login: Iterable[LoginFile]) -> Enclosure:
-        """The same wall, with copies of a login in a private home."""
+        """Give the same wall with copies of a login in the private home."""
         recipe = replace(self.recipe, login=tuple(login)) if self.recipe else None
         return replace(self, recipe=recipe)
 
     def compiling(self, test: tuple[str, ...], *, on_base: bool) -> Enclosure:
-        """The same wall, with the kept caches of a test's compilers; a run `on_base` fills them."""
+        """Give the same wall with the kept caches of a test's compilers. A run `on_base` fills them."""
         if self.recipe is None or self.caches is None:
             return self
         compiled = self.caches.of(test, on_base=on_base)
