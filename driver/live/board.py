@@ -137,7 +137,7 @@ def _cost(progress: WaveProgress) -> str:
 def _tokens(progress: WaveProgress) -> list[str]:
     """The tokens so far; without a ceiling they are left out until some are known."""
     used, ceiling = progress.tokens, progress.ceilings.get("tokens")
-    is_least = any(item.unmetered for item in progress.items.values())
+    is_least = progress.is_unmetered
     of = "" if ceiling is None else f" of {tokens(ceiling)}"
     if used or not (is_least or progress.awaits_bill or ceiling is None):
         return [f"{'at least ' if is_least else ''}{tokens(used)}{of} tokens"]

@@ -192,7 +192,7 @@ def _wave(progress: WaveProgress, now: float, *, is_alive: bool, halted: str) ->
         **{key: facts[key] for key in ("wave_id", "started", "finished", "ceilings", "queued")},
         **{key: facts[key] for key in ("tokens", "cost_usd", "lower_bound", "counts")},
         "awaits_bill": progress.awaits_bill,
-        "unmetered": any(item.unmetered for item in progress.items.values()),
+        "unmetered": progress.is_unmetered,
         "items": len(progress.items),
         "shipped": sum(item.shipped for item in progress.items.values()),
         "running": progress.finished is None and is_alive,

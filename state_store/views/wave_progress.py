@@ -91,6 +91,11 @@ class WaveProgress:
         return self.cost_usd > 0 or not self.is_lower_bound
 
     @property
+    def is_unmetered(self) -> bool:
+        """True if some dispatch has no known tokens."""
+        return any(item.unmetered for item in self.items.values())
+
+    @property
     def is_lower_bound(self) -> bool:
         """True if some dispatch has no known amount."""
         return any(item.unmetered or item.unpriced for item in self.items.values())
