@@ -24,5 +24,5 @@ class Enclosure(Protocol):
         ...
 
     def lending(self, login: Iterable[Any]) -> Enclosure:
-        """Give the same walls with copies of the login of an agent's program in the private home."""
+        """Give the same walls with copies of the login of an agent's program in its home."""
         ...

@@ -69,7 +69,8 @@ class Enclosure:
         return replace(self, recipe=recipe)
 
     def compiling(self, test: tuple[str, ...], *, on_base: bool) -> Enclosure:
-        """Give the same wall with the kept caches of a test's compilers. A run `on_base` fills them."""
+        """Give the same wall with the kept caches of a test's compilers, which a run `on_base`
+        fills."""
         if self.recipe is None or self.caches is None:
             return self
         compiled = self.caches.of(test, on_base=on_base)
