@@ -467,7 +467,8 @@ def test_every_key_is_documented_with_its_default_and_variable(load: Load) -> No
             name = f"{section}.{key.name}"
             default = getattr(held(loaded, section), key.name)
             shown = "none" if default is None else f"`{json.dumps(default, default=dict)}`"
-            variable = f"`TIDEGATE_{section}_{key.name}`".upper() if KINDS[name].parse else "-"
+            named = f"`TIDEGATE_{name}`".replace(".", "_").upper()
+            variable = named if KINDS[name].parse else "-"
             expected[name] = (shown, variable)
     assert documented() == expected
 
