@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,17 +32,15 @@ Say = Callable[[str], None]
 
 def notify(wave: Wave) -> None:
     """Tell the user's program and webhook that the wave is over."""
-    settings = wave.settings.notify
-    say = wave.recorder.say
+    limit_s, say = wave.settings.notify.timeout_s, wave.recorder.say
     try:
-        facts = without_secrets(redacted_value(_facts(wave)), wave.settings.environ)
+        facts = _facts(wave)
     except TidegateError as error:
         say(f"no notice was sent: {error}")
         return
-    signalled = wave.gates.stop.signal_number is not None
-    limit_s = min(settings.timeout_s, _AFTER_A_SIGNAL_S if signalled else settings.timeout_s)
-    for problem in sent(facts, wave.settings, wave.state_dir, limit_s):
-        say(f"a notice was not sent: {problem}")
+    if wave.gates.stop.signal_number is not None:
+        limit_s = min(limit_s, _AFTER_A_SIGNAL_S)
+    _send(facts, wave.settings, wave.state_dir, limit_s, say)
 
 
 def notify_closed(
@@ -54,20 +52,20 @@ def notify_closed(
         return
     why = without_remedy(str(closed))
     facts = notice.facts_of(WaveProgress(wave_id), _WORDS[closed.gate], why, ())
-    facts = without_secrets(facts, settings.environ)
-    for problem in sent(facts, settings, folder, settings.notify.timeout_s):
-        say(f"a notice was not sent: {problem}")
+    _send(facts, settings, folder, settings.notify.timeout_s, say)
 
 
-def sent(
-    facts: Mapping[str, Any], settings: Settings, folder: Path, limit_s: float
-) -> Iterator[str]:
-    """Send the notice everywhere, and yield a sentence for each failure."""
+def _send(
+    facts: Mapping[str, Any], settings: Settings, folder: Path, limit_s: float, say: Say
+) -> None:
+    """Send the notice everywhere without secrets, and say each failure."""
+    facts = without_secrets(redacted_value(facts), settings.environ)
     receivers: tuple[Callable[[], str], ...] = (
         lambda: _run(facts, settings, folder, limit_s),
         lambda: _post(facts, settings, limit_s),
     )
-    yield from filter(None, (send() for send in receivers))
+    for problem in filter(None, (send() for send in receivers)):
+        say(f"a notice was not sent: {problem}")
 
 
 def without_secrets(facts: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
