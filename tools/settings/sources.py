@@ -121,7 +121,7 @@ def from_environment(environ: Mapping[str, str], cwd: Path, found: Found) -> Non
 
 
 def variable_of(name: str) -> str:
-    """The environment variable of a setting: TIDEGATE_SANDBOX_TEST_MEMORY of sandbox.test.memory."""
+    """The environment variable of a setting, such as TIDEGATE_LIMITS_MAX_WORKERS."""
     return PREFIX + name.replace(".", "_").upper()
 
 
