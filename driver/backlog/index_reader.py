@@ -43,7 +43,7 @@ FILE_NAME = "tracker_docket.jsonl"
 LAYOUT = 4
 # The errors of a truncated or forged file: any part of it may be anything.
 _UNUSABLE = (InputError, OSError, ValueError, LookupError, TypeError, AttributeError,
-             RecursionError, OverflowError)  # fmt: skip
+             OverflowError)  # fmt: skip
 
 
 class TrackerReader:
@@ -82,7 +82,7 @@ class TrackerReader:
         scan = self._scan
         if self._index is None or scan is None or not (state_dir / STATE_DB_FILENAME).exists():
             return
-        with suppress(OSError, CannotRunError, InputError, RecursionError):
+        with suppress(OSError, CannotRunError, InputError, ValueError):
             if path.stat().st_size < LONG or scan.digest != digest_of(path):
                 return
             index = self._caught_up()

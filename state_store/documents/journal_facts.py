@@ -162,7 +162,7 @@ def _kept(state_dir: Path) -> _Files:
             return {}
         found = {name: (tuple(seen), facts) for name, (seen, facts) in document["files"].items()}
         return found if all(is_entry(e) for _, facts in found.values() for e in facts) else {}
-    except (TidegateError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (TidegateError, ValueError, LookupError, TypeError, AttributeError):
         return {}
 
 

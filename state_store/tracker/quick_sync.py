@@ -7,7 +7,6 @@ the file's bytes stay, only the items of later events can differ, and no other i
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from state_store.documents.errors import InputError
 from state_store.documents.files import read_bytes, replace_unchanged
 from state_store.documents.item_id import id_of
 from state_store.documents.json_document import MAX_BYTES, list_with, object_with
+from state_store.documents.strict_json import parse_foreign
 from state_store.tracker import base as tracker_base
 from state_store.tracker.base import Seen
 from state_store.tracker.file import spliced, splices
@@ -79,7 +79,7 @@ def _edits(scan: ScannedTracker, met: _Meeting) -> list[Edited] | None:
     try:
         for number in sorted(map(scan.ids.index, met.ours)):
             old = scan.text_of(number)
-            change = met.change_of(json.loads(old))
+            change = met.change_of(parse_foreign(old))
             if not change:
                 continue
             if change.removed:

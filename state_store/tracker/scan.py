@@ -8,7 +8,6 @@ refused here too.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +65,7 @@ class ScannedTracker:
 
     def entry(self, number: int) -> Any:
         """An entry."""
-        return json.loads(self.text_of(number))
+        return strict_json.parse_foreign(self.text_of(number))
 
     def _load(self) -> None:
         """Read the whole file, whose bytes must be those that were scanned."""

@@ -27,8 +27,6 @@ PARSE_JSON = {
     "state_store/documents/strict_json.py": PARSER,
     "state_store/documents/json_document.py": PARTS,
     "state_store/tracker/item_search.py": PARTS,
-    "state_store/tracker/quick_sync.py": PARTS,
-    "state_store/tracker/scan.py": PARTS,
     "tools/importers/front_matter.py": PARTS,
     "state_store/database/event_rows.py": OWN_STORE,
     "state_store/database/publications.py": OWN_STORE,
