@@ -24,7 +24,7 @@ def first_sync(store: EventStore, path: Path, actor: str) -> int | None:
     if path.stat().st_size < LONG or store.head(names.TRACKER)[0]:
         return None
     file = scanned_before(path, digest_of(path))
-    if file is None or file.data is None or file.edits:
+    if file is None or file.data is None or not file.fields:
         file = scanned(path)
     ids = set(file.ids)
     if len(ids) < len(file.ids) or None in ids or not ids:

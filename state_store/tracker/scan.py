@@ -38,7 +38,8 @@ def _places() -> array[int]:
 class ScannedTracker:
     """The entries of a tracker whose bytes have the SHA-256 `digest`: their ids (`id_of`, None for
     an entry that is no object), and where they start and end in the file. `fields` are the names of
-    all fields of each block; `edits` is what this process has changed since the scan."""
+    all fields of each block, while they are known; `edits` is what this process has changed since
+    the scan."""
 
     path: Path
     digest: str
@@ -83,6 +84,7 @@ class ScannedTracker:
         self.starts = array("Q", map(int.__add__, self.starts, moved))
         self.ends = array("Q", map(int.__add__, self.ends, moved[1:]))
         self.edits += edits
+        self.fields.clear()
         self.digest, self.data = digest, None
 
 

@@ -19,13 +19,15 @@ from typing import Any
 
 import pytest
 
+from driver.backlog.index_reader import TrackerReader
 from state_store.api import StateAPI
 from state_store.database import item_blocks
 from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, ITEMS_IMPORTED, TRACKER
 from state_store.documents.errors import InputError
 from state_store.tracker import base as tracker_base
+from state_store.tracker.base import digest_of
 from state_store.tracker.ingest import SyncReport, sync_tracker
-from state_store.tracker.scan import BLOCK
+from state_store.tracker.scan import BLOCK, scanned_before
 from state_store.views.export import state_md
 from state_store.views.reconcile import reconcile_stores
 from state_store.views.store_summary import StoreSummary
@@ -85,6 +87,29 @@ def test_few_events_have_all_items(api: StateAPI, folder: Path) -> None:
     assert api.store.item("T-520") is None
     with StoreSummary(str(folder / "tracker_events.db")) as summary:
         assert summary.items() == items()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_second_store_takes_in_what_this_process_changed(
+    api: StateAPI, folder: Path, *, is_kept: bool
+) -> None:
+    tracker = folder / "tracker.json"
+    reader = TrackerReader()
+    reader.read(tracker, folder)
+    if is_kept:
+        reader.keep(tracker, folder)
+        reader = TrackerReader()
+        reader.read(tracker, folder)
+    api.append(TRACKER, ITEM_UPDATED, {"id": "T-9", "status": "done", "late": 1})
+    assert sync_tracker(api, tracker) == SyncReport(exported=1)
+    assert len(reader.read(tracker, folder).entries) == COUNT
+    scan = scanned_before(tracker, digest_of(tracker))
+    assert scan is not None
+    os.utime(tracker)  # so that the next look reads the file again
+    assert b'"late"' in scan.text_of(9)
+    with StateAPI(folder / "second.db") as second:
+        assert sync_tracker(second, tracker) == SyncReport(ingested=COUNT)
+        assert [item["id"] for item in second.items_with("late")] == ["T-9"]
 
 
 def test_a_changed_item_stays_in_its_place(api: StateAPI, folder: Path) -> None:
