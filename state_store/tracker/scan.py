@@ -11,6 +11,7 @@ import hashlib
 import os
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,14 @@ class ScannedTracker:
         """The text of an entry. Raises InputError if the file is another one now."""
         start, end = self.starts[number], self.ends[number]
         if self.data is None:
-            known = self.digest, identity_at(self.path)
-            if known_digest(self.path) == known[::-1]:
-                found = _piece(self.path, start, end)
-                if identity_at(self.path) == known[1]:
-                    return found
+            before = identity_at(self.path)
+            if known_digest(self.path) == (before, self.digest):
+                # What this cannot read, the whole file's digest judges.
+                with suppress(OSError, BadFileError), open_regular(self.path) as stream:
+                    stream.seek(start)
+                    found = stream.read(end - start)
+                    if identity_at(self.path) == before:
+                        return found
             self._load()
             assert self.data is not None
         return self.data[start:end]
@@ -105,7 +109,7 @@ _known: dict[str, ScannedTracker] = {}  # by real path
 
 
 def remember(tracker: ScannedTracker) -> None:
-    """Keep the newest scan of a file for who changes it."""
+    """Keep the newest scan of a file, for a later change of it."""
     _known[os.path.realpath(tracker.path)] = tracker
 
 
@@ -172,18 +176,9 @@ def _add(found: ScannedTracker, block: Sequence[Any], each_block: EachBlock) -> 
 def _in_bytes(
     text: str, starts: Iterable[int], ends: Iterable[int]
 ) -> tuple[array[int], array[int]]:
-    """The same places, counted in bytes of UTF-8."""
+    """Places in a text, counted in bytes of UTF-8."""
     pairs = list(zip(starts, ends, strict=True))
     marks = [0, *chain.from_iterable(pairs)]
     sizes = (len(text[begin:end].encode()) for begin, end in pairwise(marks))
     found = list(accumulate(sizes))
     return array("Q", found[0::2]), array("Q", found[1::2])
-
-
-def _piece(path: Path, start: int, end: int) -> bytes:
-    try:
-        with open_regular(path) as stream:
-            stream.seek(start)
-            return stream.read(end - start)
-    except (OSError, BadFileError):
-        return b""  # the caller looks at the file again
