@@ -120,12 +120,8 @@ def by_repository(
 ) -> dict[Path, list[Mapping[str, Any]]]:
     """The items by the top of their repository, without those whose repository does not exist."""
     by_name: dict[str | None, list[Mapping[str, Any]]] = {}
-    items = list(items)
-    if any(item.get("repo") for item in items):
-        for item in items:
-            by_name.setdefault(named_repo(item), []).append(item)
-    elif items:  # the usual case of a long tracker
-        by_name[None] = items
+    for item in items:
+        by_name.setdefault(named_repo(item), []).append(item)
     found: dict[Path, list[Mapping[str, Any]]] = {}
     for named, mine in by_name.items():
         folder = Path(named) if named else cycle.repo
