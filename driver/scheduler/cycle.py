@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -75,16 +75,23 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
 
     `run_wave` is `wave_loop.run_wave`, or a function with exactly the source's parameters.
     """
+    with ExitStack() as until_the_end:
+        return dict(redacted_value(_report(request, run_wave, until_the_end)))
+
+
+def _report(request: CycleRequest, run_wave: RunWave, until_the_end: ExitStack) -> dict[str, Any]:
+    """The report of a cycle. Its secrets stay hidden until the caller's end, also in the notice of
+    a closed gate and in an error."""
     wave_id = str(uuid.uuid4())
     followed: dict[str, Any] = {}
     cycle: Cycle | None = None
     try:
         cycle = settled(request)
-        with hiding(secret_values(cycle.settings)):
-            check_halt(cycle.state_dir)
-            followed = {} if cycle.dry_run else _followed(cycle)
-            report = _wave(cycle, run_wave, wave_id) | followed
-            return dict(redacted_value(report))
+        until_the_end.callback(cycle.reader.forget)
+        until_the_end.enter_context(hiding(secret_values(cycle.settings)))
+        check_halt(cycle.state_dir)
+        followed = {} if cycle.dry_run else _followed(cycle)
+        return _wave(cycle, run_wave, wave_id) | followed
     except GateClosedError as closed:
         if cycle is not None and not cycle.dry_run:
             from driver.notices.send import notify_closed  # noqa: PLC0415 - only for a closed gate
@@ -94,9 +101,6 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
         return stopped(wave_id, closed) | followed
     except TidegateError as error:
         return failed(wave_id, error) | followed
-    finally:
-        if cycle is not None:
-            cycle.reader.forget()
 
 
 def _followed(cycle: Cycle) -> dict[str, Any]:

@@ -4,6 +4,7 @@ use them."""
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from tools import cost_ceiling, halt
 
 GOOD = ["grep", "-qx", "good", "a.txt"]
 FILES = {"a.txt": "bad\n", "b.txt": "b\n"}
+KEPT = "import sys; open(sys.argv[1], 'w').write(sys.stdin.read())"
 
 
 def reached(**asked: Any) -> dict[str, Any]:
@@ -90,6 +92,23 @@ def test_items_that_are_all_wrong_are_named_with_their_reasons(tracker: Path) ->
     told = {one["id"]: one["reason"] for one in report["items_skipped"]}
     assert told == {"A": "no_file_ownership", "B": "no_file_ownership"}
     assert "item A:" in report["error"]
+
+
+def test_a_halted_cycle_hides_the_secret_in_its_reason(
+    tracker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, kept = "kT7mQ2vX9zR4pL1w", tmp_path / "notice.json"
+    monkeypatch.setenv("SOME_VARIABLE", secret)
+    argv = json.dumps([sys.executable, "-c", KEPT, str(kept)])
+    (tracker.parent / "tidegate.toml").write_text(
+        f'[secrets]\nvariables = ["SOME_VARIABLE"]\n[notify]\ncommand = {argv}\n'
+    )
+    halt.halt(f"it printed {secret}", tracker.parent.parent / "state")
+    report = cycle(tracker)
+    assert report["phase"] == "halt"
+    for told in (report["halt_reason"], kept.read_text(encoding="utf-8")):
+        assert "it printed [SOME_VARIABLE]" in told
+        assert secret not in told
 
 
 def test_a_replaced_halt_stops_the_scheduler(
