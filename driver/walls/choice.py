@@ -97,29 +97,21 @@ def choose(asked: Asked, possible: tuple[Means, ...], held: Callable[[Means], He
     raise WallRefusedError(f"no wall of level {least} can be made here: {reasons}")
 
 
-def kept_choice(file: Path, asked: Asked, possible: tuple[Means, ...]) -> Chosen | None:
-    """The choice of an earlier run since this boot, if nothing that it rests on has changed."""
+def kept_choice(file: Path, key: str, possible: tuple[Means, ...]) -> Chosen | None:
+    """The choice of an earlier run since this boot, if nothing that it rests on has changed. `key`
+    is the `choice_key` of now."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(regular_bytes(file, 2**20))
-        if kept["key"] and kept["key"] == choice_key(asked, possible):
-            known = {_identity(means): means for means in possible}
+        if key and kept["key"] == key:
+            known = {repr(means): means for means in possible}
             return Chosen(known[kept["means"]], tuple(map(str, kept["passed_over"])))
     return None
 
 
-def text_to_keep(asked: Asked, possible: tuple[Means, ...], chosen: Chosen) -> str:
+def text_to_keep(key: str, chosen: Chosen) -> str:
     """The text for the file that `kept_choice` reads."""
-    return json.dumps(
-        {
-            "key": choice_key(asked, possible),
-            "means": _identity(chosen.means),
-            "passed_over": chosen.passed_over,
-        }
-    )
-
-
-def _identity(means: Means) -> str:
-    return repr(means)
+    kept = {"key": key, "means": repr(chosen.means), "passed_over": chosen.passed_over}
+    return json.dumps(kept)
 
 
 def choice_key(asked: Asked, possible: tuple[Means, ...]) -> str:

@@ -53,7 +53,7 @@ def walls_here(
     """
     possible = candidates(asked, kernel_facts(), environ, avoid)
     key = choice_key(asked, possible)
-    if kept := (known or {}).get(key) or (file and kept_choice(file, asked, possible)):
+    if kept := (known or {}).get(key) or (file and kept_choice(file, key, possible)):
         return kept
     chosen = choose(asked, possible, lambda means: attempted(means, Network.LOOPBACK, processes))
     # A test that could not run may succeed next time; one that failed for good fails at once.
@@ -62,7 +62,7 @@ def walls_here(
             known[key] = chosen
         if file:
             with suppress(CannotRunError):  # without the file the next run asks again
-                write_text_atomic(file, text_to_keep(asked, possible, chosen))
+                write_text_atomic(file, text_to_keep(key, chosen))
     return chosen
 
 

@@ -19,6 +19,7 @@ from driver.walls.choice import (
     Asked,
     Chosen,
     WallRefusedError,
+    choice_key,
     choose,
     kept_choice,
     text_to_keep,
@@ -348,21 +349,23 @@ def test_no_escape_is_tolerated_at_bwrap(name: str) -> None:
 def test_a_choice_is_kept_for_the_same_question(tmp_path: Path) -> None:
     file = tmp_path / "walls.json"
     made = Chosen(OWN, ("bwrap: mount",))
-    file.write_text(text_to_keep(Asked(), THERE, made), encoding="utf-8")
+    key = choice_key(Asked(), THERE)
+    file.write_text(text_to_keep(key, made), encoding="utf-8")
     possible = tuple(means for means in THERE if means.level is not Level.BWRAP)
-    assert kept_choice(file, Asked(), THERE) == made
-    assert kept_choice(file, Asked(require=Level.BWRAP), THERE) is None
-    assert kept_choice(file, Asked(), possible) is None
+    assert kept_choice(file, key, THERE) == made
+    assert kept_choice(file, choice_key(Asked(require=Level.BWRAP), THERE), THERE) is None
+    assert kept_choice(file, choice_key(Asked(), possible), possible) is None
 
 
 def test_a_choice_of_another_boot_is_not_kept(tmp_path: Path) -> None:
     file = tmp_path / "walls.json"
-    text = text_to_keep(Asked(), THERE, Chosen(OWN))
+    key = choice_key(Asked(), THERE)
+    text = text_to_keep(key, Chosen(OWN))
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     file.write_text(text.replace(boot, "0" * len(boot)), encoding="utf-8")
-    assert kept_choice(file, Asked(), THERE) is None
+    assert kept_choice(file, key, THERE) is None
     file.write_text("not JSON", encoding="utf-8")
-    assert kept_choice(file, Asked(), THERE) is None
+    assert kept_choice(file, key, THERE) is None
 
 
 # Roles
