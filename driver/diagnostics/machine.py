@@ -17,8 +17,7 @@ from pathlib import Path
 from driver.execution.processes import Processes
 from driver.git.repository import git_version
 from driver.terminal.check_result import CheckResult, failed, passed, tried, warned
-from driver.walls.choice import WALLS, Chosen, WallRefusedError
-from driver.walls.here import walls_here
+from driver.walls.choice import WALLS, Chosen, WallRefusedError, walls_here
 from driver.walls.wall import Level
 from driver.walls.wave_walls import asked_of, is_closed
 from tools.settings.load import Settings

@@ -15,11 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from driver.execution import wall_entry
-from driver.execution.sandbox_probe import Facts, program_outside
+from driver.execution.processes import Processes
+from driver.execution.sandbox_probe import Facts, kernel_facts, program_outside
 from driver.filesystem.safe_file_access import regular_bytes
-from driver.walls.escape import OF_LIMITS, Held
+from driver.walls.escape import OF_LIMITS, Held, attempted
 from driver.walls.filters import known_machine
-from driver.walls.wall import Level, Means
+from driver.walls.wall import Level, Means, Network
+from state_store.documents.errors import CannotRunError
+from state_store.documents.files import write_text_atomic
 from state_store.values.lazy_dataclass import dataclass
 
 WALLS = "walls.json"  # in the state folder
@@ -53,6 +56,34 @@ class Chosen:
 
     means: Means
     passed_over: tuple[str, ...] = ()
+
+
+def walls_here(
+    asked: Asked,
+    file: Path | None,
+    environ: Mapping[str, str],
+    avoid: Iterable[Path],
+    processes: Processes,
+    known: dict[str, Chosen] | None = None,
+) -> Chosen:
+    """The means of the strongest wall that holds here. Raises WallRefusedError.
+
+    `file` keeps the answer, and `known` those of this process. No agent may be able to write the
+    file, nor the folders of `avoid` to lend a program.
+    """
+    possible = candidates(asked, kernel_facts(), environ, avoid)
+    key = choice_key(asked, possible)
+    if kept := (known or {}).get(key) or (file and kept_choice(file, key, possible)):
+        return kept
+    chosen = choose(asked, possible, lambda means: attempted(means, Network.LOOPBACK, processes))
+    # A test that could not run may succeed next time; one that failed for good fails at once.
+    if chosen.means.level.at_least(Level.LANDLOCK):
+        if key and known is not None:
+            known[key] = chosen
+        if file:
+            with suppress(CannotRunError):  # without the file the next run asks again
+                write_text_atomic(file, text_to_keep(key, chosen))
+    return chosen
 
 
 def candidates(

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from driver.homes.toolchains import TOOLCHAIN_PLACES
+from driver.walls.roles import System
+from driver.walls.wall import Role
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
@@ -25,28 +27,69 @@ _HIDDEN_FILES = tuple(
 )
 # Folders of a home that hold programs and no login, and what git asks for.
 _TOOLCHAINS = (
-    *(".pyenv", ".rustup", ".cargo/bin", ".cargo/registry", ".cargo/git", ".nvm", ".volta", ".fnm"),
+    *(".pyenv", ".rustup", ".cargo/bin", ".nvm", ".volta", ".fnm"),
     *(".local/bin", ".local/lib", ".local/share/uv", ".local/share/pnpm", ".local/share/mise"),
     *(".asdf", ".sdkman", ".rbenv", ".goenv", "go", ".bun", ".deno", ".npm-global"),
-    *(".cache/ms-playwright", ".cache/node/corepack", ".gitconfig", ".config/git/config"),
+    *(".gitconfig", ".config/git/config"),
 )
 # Caches of package managers, which a set-up fills.
-CACHES = (
+_CACHES = (
     *(".cache/uv", ".cache/pip", ".cache/pypoetry", ".cache/pdm", ".npm", ".cache/yarn"),
     *(".cache/pnpm", ".local/share/pnpm/store", ".cargo/registry", ".cargo/git", ".m2/repository"),
     *(".gradle/caches", ".gradle/wrapper", "go/pkg", ".cache/go-build", ".nuget/packages"),
     *(".cache/composer", ".bundle/cache", ".cache/node/corepack", ".cache/ms-playwright"),
 )
 # Settings of package managers; some hold the key of a private registry.
-READ_BY_SETUPS = (
+_READ_BY_SETUPS = (
     *(".npmrc", ".yarnrc", ".yarnrc.yml", ".config/pnpm/rc", ".bunfig.toml", ".config/pip", ".pip"),
     *(".netrc", ".config/uv/uv.toml", ".config/pypoetry", ".config/pdm", ".config/hatch"),
     *(".cargo/config", ".cargo/config.toml", ".cargo/credentials.toml", ".config/go/env"),
     *(".m2/settings.xml", ".m2/toolchains.xml", ".gradle/gradle.properties", ".gradle/init.d"),
     *(".gemrc", ".bundle/config", ".nuget/NuGet/NuGet.Config", ".config/composer"),
 )
-WRITTEN_BY_HOOKS = (".cache/pre-commit",)
+_WRITTEN_BY_HOOKS = (".cache/pre-commit",)
 _BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "share", "include")
+
+
+def system_here(
+    environ: Mapping[str, str], settings: Iterable[Path] = (), avoid: Iterable[Path] = ()
+) -> System:
+    """The parts of this machine that commands inside may read. `settings` are those of the user's
+    home for checkers. Nothing in the folders `avoid` is a toolchain."""
+    home = Path(environ.get("HOME") or "/nonexistent")
+    shared = _outermost(
+        (
+            *_existing(home, (*_TOOLCHAINS, *_CACHES)),
+            *_path_programs(environ.get("PATH", ""), home),
+            *_named_toolchains(environ, home, avoid),
+            *(one for one in settings if one.exists()),
+        )
+    )
+    readable_of = {Role.SETUP: _existing(home, _READ_BY_SETUPS)}
+    writable_of = {
+        Role.SETUP: _existing(home, _CACHES),
+        Role.HOOK: _existing(home, _WRITTEN_BY_HOOKS),
+    }
+    links = {
+        role: _links(home, (*writable_of.get(role, ()), *readable_of.get(role, ()), *shared))
+        for role in Role
+    }
+    return System(
+        _outermost((*system_paths(), *shared)),
+        hidden_paths(),
+        hidden_files(),
+        system_aliases(),
+        home,
+        readable_of,
+        writable_of,
+        links,
+    )
+
+
+def _links(home: Path, paths: Iterable[Path]) -> tuple[tuple[str, str], ...]:
+    """The names in a private home of parts of the user's own, and their places there."""
+    inside = (one for one in _outermost(paths) if home in one.parents)
+    return tuple(sorted((str(one.relative_to(home)), str(one)) for one in inside))
 
 
 def system_paths() -> tuple[Path, ...]:
@@ -54,7 +97,7 @@ def system_paths() -> tuple[Path, ...]:
     names = (*_SYSTEM, *_own_python(), os.path.realpath("/etc/resolv.conf"))
     aliases = {path for path, _ in system_aliases()}
     found = (Path(name) for name in names if Path(name).exists())
-    return outermost(path for path in found if path not in aliases)
+    return _outermost(path for path in found if path not in aliases)
 
 
 def _own_python() -> Iterator[str]:
@@ -74,7 +117,7 @@ def system_aliases() -> tuple[tuple[Path, str], ...]:
     return tuple((path, real) for path, real in links if _is_below(real, _SYSTEM))
 
 
-def outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
+def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
     """The paths without those that lie in another one. One that a link leads out of it stays."""
     given = list(map(str, dict.fromkeys(paths)))
     around = {path: os.path.realpath(path) for path in given}
@@ -101,12 +144,7 @@ def hidden_files() -> tuple[Path, ...]:
     return tuple(Path(name) for name in _HIDDEN_FILES if os.access(name, os.R_OK))
 
 
-def toolchain_paths(home: Path) -> tuple[Path, ...]:
-    """The existing toolchains and caches in the user's home."""
-    return existing(home, (*_TOOLCHAINS, *CACHES))
-
-
-def named_toolchains(
+def _named_toolchains(
     environ: Mapping[str, str], home: Path, avoid: Iterable[Path]
 ) -> Iterator[Path]:
     """The existing folders that variables of toolchains name. One around the home or in a folder of
@@ -122,12 +160,12 @@ def named_toolchains(
             yield path
 
 
-def existing(home: Path, names: Iterable[str]) -> tuple[Path, ...]:
+def _existing(home: Path, names: Iterable[str]) -> tuple[Path, ...]:
     """The paths in a home that exist."""
     return tuple(home / name for name in names if (home / name).exists())
 
 
-def path_programs(path: str, home: Path) -> tuple[Path, ...]:
+def _path_programs(path: str, home: Path) -> tuple[Path, ...]:
     """The folders of programs on PATH, and what these programs read beside them."""
     folders = dict.fromkeys(Path(entry) for entry in path.split(os.pathsep) if entry)
     return tuple(part for folder in folders for part in _programs_in(folder, home))

@@ -13,11 +13,11 @@ from driver.filesystem.temporary import scratch_folder
 from driver.homes.compiled import CompilerCaches
 from driver.homes.login import LoginFile, give_back
 from driver.homes.private_home import HomeRecipe
-from driver.walls.choice import Asked, Chosen, WallRefusedError
-from driver.walls.here import system_here, walls_here
+from driver.walls.choice import Asked, Chosen, WallRefusedError, walls_here
 from driver.walls.inside import run_inside
 from driver.walls.machine import limits_of
 from driver.walls.roles import Places, RoleSettings, System, wall_of
+from driver.walls.system import system_here
 from driver.walls.wall import Level, Means, Network, Role, Wall
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass, field, replace

@@ -20,9 +20,8 @@ import pytest
 from driver.execution.command import Command, Ending, Finished
 from driver.execution.processes import Processes
 from driver.filesystem.temporary import scratch_folder
-from driver.walls.choice import Asked
+from driver.walls.choice import Asked, walls_here
 from driver.walls.escape import OF_LIMITS, attempted
-from driver.walls.here import walls_here
 from driver.walls.inside import run_inside
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import replace
