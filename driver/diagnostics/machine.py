@@ -19,7 +19,7 @@ from driver.git.repository import git_version
 from driver.terminal.check_result import CheckResult, failed, passed, tried, warned
 from driver.walls.choice import WALLS, Chosen, WallRefusedError, walls_here
 from driver.walls.wall import Level
-from driver.walls.wave_walls import asked_of, is_closed
+from driver.walls.wave_walls import asked_of
 from tools.settings.load import Settings
 
 MIB = 1 << 20
@@ -62,7 +62,7 @@ def judge_sandbox(chosen: Chosen, *, by_choice: bool = False) -> CheckResult:
         over = ("bwrap: it was not found on PATH", *over)
     shown = f"{means.name} ({means.program})" if means.program else means.name
     detail = "; ".join((shown, *over))
-    if is_closed(means):
+    if means.is_closed:
         return passed("sandbox", detail)
     return warned("sandbox", f"{detail}: agents can reach all your files", _remedy(detail))
 

@@ -77,7 +77,7 @@ def walls_here(
         return kept
     chosen = choose(asked, possible, lambda means: attempted(means, Network.LOOPBACK, processes))
     # A test that could not run may succeed next time; one that failed for good fails at once.
-    if chosen.means.level.at_least(Level.LANDLOCK):
+    if chosen.means.is_closed:
         if key and known is not None:
             known[key] = chosen
         if file:
@@ -116,7 +116,7 @@ def choose(asked: Asked, possible: tuple[Means, ...], held: Callable[[Means], He
     for means in possible:
         if not means.level.at_least(asked.require):
             break
-        if means.level not in _TOLERATED:
+        if not means.is_closed:
             return Chosen(means, tuple(passed_over))
         result = held(means)
         wrong = result.problem or ", ".join(result.escaped.keys() - _TOLERATED[means.level])

@@ -13,7 +13,7 @@ from driver.walls import attempts
 from driver.walls.inside import run_inside
 from driver.walls.stage import Stage, staged
 from driver.walls.system import hidden_files, hidden_paths, system_aliases, system_paths
-from driver.walls.wall import Level, Limits, Means, Network, Wall
+from driver.walls.wall import Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import dataclass, field
 
 TIMEOUT_S = 60.0
@@ -50,10 +50,11 @@ def attempted(means: Means, network: Network, processes: Processes) -> Held:
             network=network,
             limits=_LIMITS,
         )
+        has_loopback = means.has_own_loopback or not means.is_closed
         facts = stage.facts() | {
             "memory": _MORE_MEMORY,
             "processes": _MORE_PROCESSES,
-            "own_loopback": network is Network.LOOPBACK and _has_loopback(means),
+            "own_loopback": network is Network.LOOPBACK and has_loopback,
         }
         program = (sys.executable, "-I", "-S", "-B", attempts.__file__, json.dumps(facts))
         environment = {"PATH": os.defpath, "HOME": str(stage.inside), "TMPDIR": str(stage.inside)}
@@ -64,11 +65,6 @@ def attempted(means: Means, network: Network, processes: Processes) -> Held:
             ending = done.ending if done.exit_code is None else f"exit code {done.exit_code}"
             return Held(problem=done.reason or f"the attempts ended with {ending}: {last}")
         return _judged(stage, json.loads(done.stdout))
-
-
-def _has_loopback(means: Means) -> bool:
-    """True if this level can make a loopback that nobody shares."""
-    return means.namespaces if means.level is Level.LANDLOCK else True
 
 
 def _judged(stage: Stage, words: dict[str, str]) -> Held:

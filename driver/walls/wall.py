@@ -115,3 +115,13 @@ class Means:
     def name(self) -> str:
         """The level as reports show it, such as `landlock-7`."""
         return f"{self.level}-{self.landlock_abi}" if self.level is Level.LANDLOCK else self.level
+
+    @property
+    def is_closed(self) -> bool:
+        """True if commands inside are kept from files outside."""
+        return self.level.at_least(Level.LANDLOCK)
+
+    @property
+    def has_own_loopback(self) -> bool:
+        """True if a command can have a loopback that nobody shares."""
+        return self.namespaces or self.level in (Level.CONTAINER, Level.BWRAP)

@@ -24,8 +24,6 @@ from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.load import Settings
 from tools.settings.run_sections import PRIVATE, RoleSandboxSettings
 
-_OF_LOOPBACK = (Level.CONTAINER, Level.BWRAP)
-
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
@@ -50,7 +48,7 @@ class Enclosure:
         with self._own_folders() as (home, temporary):
             lent = self.recipe.furnish(home, command.env)
             wall = replace(self.wall, writable=(*self.wall.writable, home, temporary))
-            given = (*wall.readable, *wall.writable) if is_closed(self.means) else None
+            given = (*wall.readable, *wall.writable) if self.means.is_closed else None
             env = self.recipe.environment(command.env, home, temporary, given)
             command = replace(command, env=env)
             finished = run_inside(processes, command, wall, self.means, name=name)
@@ -112,7 +110,7 @@ class Walls:
     @property
     def closed(self) -> bool:
         """True if commands inside reach neither the user's checkout nor another item's places."""
-        return is_closed(self.means)
+        return self.means.is_closed
 
     def keep_from(self, places: Iterable[Path]) -> bool:
         """True if no command inside can write to these places of the user."""
@@ -132,7 +130,7 @@ class Walls:
     def around(self, role: Role, places: Places) -> Enclosure:
         """The wall around a command of this role in these places."""
         given = self.roles.get(role) or RoleSettings()
-        if given.network is None and role is Role.TEST and not self._has_loopback:
+        if given.network is None and role is Role.TEST and not self.means.has_own_loopback:
             # Servers of tests need a loopback, and this level can only give the host's or none.
             given = replace(given, network=Network.HOST)
         wall = wall_of(role, places, self.system, given)
@@ -153,18 +151,9 @@ class Walls:
             if self.system.home in path.parents and path.exists():
                 yield str(path.relative_to(self.system.home)), str(path)
 
-    @property
-    def _has_loopback(self) -> bool:
-        return self.means.namespaces or self.means.level in _OF_LOOPBACK
-
 
 NO_WALLS = Walls(Means(Level.NONE))
 _known: dict[str, Chosen] = {}  # the answers of this process
-
-
-def is_closed(means: Means) -> bool:
-    """True for the levels that keep commands from files outside."""
-    return means.level.at_least(Level.LANDLOCK)
 
 
 def walls_of(
