@@ -125,31 +125,40 @@ def remove_left(parent: Path) -> None:
 
 
 @cache
-def own_groups() -> tuple[tuple[Path, Path, int, tuple[str, ...]], ...]:
-    """The group of this process in each hierarchy: the mount, the folder, the version and the
-    controllers."""
+def _own_groups() -> tuple[tuple[tuple[Path, ...], int, tuple[str, ...]], ...]:
+    """The group of this process in each hierarchy: its folder and those above it, the version and
+    the controllers."""
     try:
         own = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     except OSError:
         return ()
     places = {named: path for _, named, path in (line.split(":", 2) for line in own)}
-    found = list[tuple[Path, Path, int, tuple[str, ...]]]()
+    found = list[tuple[tuple[Path, ...], int, tuple[str, ...]]]()
     for mount, kind, options in _MOUNTED.findall(mounts):
         for named, path in places.items():
-            controllers, folder = tuple(named.split(",")), Path(mount + path)
+            controllers, leaf = tuple(named.split(",")), Path(mount + path)
+            folders = tuple(one for one in (leaf, *leaf.parents) if one.is_relative_to(mount))
             if kind == "cgroup2" and not named:
-                found.append((Path(mount), folder, 2, ()))
+                found.append((folders, 2, ()))
             elif kind == "cgroup" and named and set(controllers) & set(options.split(",")):
-                found.append((Path(mount), folder, 1, controllers))
+                found.append((folders, 1, controllers))
     return tuple(found)
+
+
+def limits_around(controller: str) -> Iterator[int]:
+    """The limits of the groups around this process."""
+    for folders, version, controllers in _own_groups():
+        if version == 2 or controller in controllers:
+            for folder in folders:
+                with suppress(OSError, ValueError):  # none, or the word `max`
+                    limit = folder / _FILES[controller, version][0]
+                    yield int(limit.read_text(encoding="ascii"))
 
 
 def _parents() -> Iterator[tuple[Path, int, tuple[str, ...]]]:
     """The groups that a new one may be made in. In version 2 that are also those above the own one:
     a group that has processes of its own passes no controllers on."""
-    for mount, own, version, controllers in own_groups():
-        yield own, version, controllers
-        for above in own.parents if version == 2 else ():
-            if above.is_relative_to(mount):
-                yield above, version, controllers
+    for folders, version, controllers in _own_groups():
+        for folder in folders if version == 2 else folders[:1]:
+            yield folder, version, controllers

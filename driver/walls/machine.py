@@ -5,11 +5,10 @@ The usual limits only stop what would take the machine from everybody else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from driver.walls.groups import MEMORY, PIDS, own_groups
+from driver.walls.groups import MEMORY, PIDS, limits_around
 from driver.walls.wall import Limits, Role
 from tools.settings.run_sections import RoleSandboxSettings
 
@@ -17,10 +16,6 @@ _MEMORY_SHARE = 0.8
 _MOST_PROCESSES = 8192
 _OUTPUT = 1 << 30
 _SHARE_OF_GROUP = 2  # half of the processes that a group or a system may have
-_LIMITS = {
-    MEMORY: {1: "memory.limit_in_bytes", 2: "memory.max"},
-    PIDS: dict.fromkeys((1, 2), "pids.max"),
-}
 
 
 def limits_of(role: Role, given: RoleSandboxSettings) -> Limits:
@@ -43,24 +38,13 @@ def memory_here() -> int:
     with suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         total = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
-        return min([total, *_group_limits(MEMORY)])
+        return min([total, *limits_around(MEMORY)])
     return 0
 
 
 def _processes_here() -> int:
     """The processes that a command may have: never so many that others here can start none."""
-    found = [*_group_limits(PIDS)]
+    found = list(limits_around(PIDS))
     with suppress(OSError, ValueError):
         found.append(int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii")))
     return min([_MOST_PROCESSES, *(most // _SHARE_OF_GROUP for most in found)])
-
-
-def _group_limits(controller: str) -> Iterator[int]:
-    """The limits of the groups around this process."""
-    for mount, own, version, controllers in own_groups():
-        if version == 1 and controller not in controllers:
-            continue
-        for folder in (own, *own.parents):
-            if folder.is_relative_to(mount):
-                with suppress(OSError, ValueError):  # none, or the word `max`
-                    yield int((folder / _LIMITS[controller][version]).read_text(encoding="ascii"))
