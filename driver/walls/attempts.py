@@ -25,7 +25,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _ATTACH, _DETACH = 16, 17
 _NEW_USER = 0x10000000
 _NOBODY = 65534
-_USER_KEYRING, _SEARCH, _READ = -4, 10, 11
+USER_KEYRING, _SEARCH, _READ = -4, 10, 11
 CALLS_OF_KEYRINGS = (248, 250) if os.uname().machine == "x86_64" else (217, 219)
 _SETUID_PROGRAMS = ("/usr/bin/su", "/bin/su", "/usr/bin/sudo", "/usr/bin/newgrp")
 
@@ -34,7 +34,6 @@ class Target:
     """The places and processes outside, as `escape.Stage` wrote them."""
 
     def __init__(self, facts: dict[str, Any]) -> None:
-        self.home = Path(facts["home"])
         self.secret_file = Path(facts["secret_file"])
         self.places: dict[str, str] = facts["places"]
         self.inside = Path(facts["inside"])
@@ -222,11 +221,9 @@ def _keyctl(*arguments: object) -> int:
 
 def read_keyring(target: Target) -> str:
     """A key in the kernel's keyring of the user."""
-    key = _LIBC.syscall(
-        CALLS_OF_KEYRINGS[1], _SEARCH, _USER_KEYRING, b"user", target.key.encode(), 0
-    )
+    key = _checked(_keyctl(_SEARCH, USER_KEYRING, b"user", target.key.encode(), 0))
     content = ctypes.create_string_buffer(200)
-    size = _checked(_keyctl(_READ, _checked(key), content, 200))
+    size = _checked(_keyctl(_READ, key, content, 200))
     return GOT + content.raw[:size].decode("ascii", "replace")
 
 

@@ -14,13 +14,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from driver.filesystem.temporary import scratch_folder
-from driver.walls.attempts import CALLS_OF_KEYRINGS
+from driver.walls.attempts import CALLS_OF_KEYRINGS, USER_KEYRING
 from driver.walls.enclose import SHARED_MEMORY
 from state_store.values.lazy_dataclass import dataclass
 
 _NOWHERE = ("192.0.2.1", 9)  # an address for documentation; no packet is sent
 _LONGEST = 80
-_USER_KEYRING, _UNLINK = -4, 9
+_UNLINK = 9
 _VICTIM = """
 import os, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: open(sys.argv[1], "w").close())
@@ -61,7 +61,6 @@ class Stage:
     def facts(self) -> dict[str, object]:
         """All that the attempts have to know."""
         return {
-            "home": str(self.folder / "home"),
             "secret_file": str(self.secret_file),
             "places": {name: str(path) for name, path in self.places.items()},
             "inside": str(self.inside),
@@ -195,6 +194,6 @@ def _key(stack: ExitStack, name: str, secret: str) -> None:
     """A key in the user's keyring of the kernel."""
     libc = ctypes.CDLL(None, use_errno=True)
     add, control = CALLS_OF_KEYRINGS
-    key = libc.syscall(add, b"user", name.encode(), secret.encode(), len(secret), _USER_KEYRING)
+    key = libc.syscall(add, b"user", name.encode(), secret.encode(), len(secret), USER_KEYRING)
     if key > 0:
-        stack.callback(libc.syscall, control, _UNLINK, key, _USER_KEYRING)
+        stack.callback(libc.syscall, control, _UNLINK, key, USER_KEYRING)
