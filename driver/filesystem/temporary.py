@@ -17,10 +17,11 @@ _LONG = "tidegate-scratch-"
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A temporary folder, removed when the block ends. Its name tells whose it is."""
+def scratch_folder(parent: str | None = None) -> Iterator[Path]:
+    """A temporary folder, removed when the block ends. Its name tells whose it is. Without `parent`
+    it is in the usual folder of temporary files."""
     prefix = f"tg-{counted_here()[:8]}-{os.getpid()}-" if counted_here() else _LONG
-    with tempfile.TemporaryDirectory(prefix=prefix) as folder:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as folder:
         yield Path(folder)
 
 

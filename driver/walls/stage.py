@@ -8,7 +8,6 @@ import secrets
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -89,10 +88,8 @@ def staged() -> Iterator[Stage]:
     """A stage, of which nothing is left at the end."""
     with ExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
-        parent = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
-        shared = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-scratch-", dir=parent))
-        )
+        parent = str(SHARED_MEMORY) if os.access(SHARED_MEMORY, os.W_OK) else None
+        shared = stack.enter_context(scratch_folder(parent))
         secret = f"tidegate-secret-{secrets.token_hex(16)}"
         for name in ("home/.ssh", "checkout", "other_item", "state", "inside", "run"):
             (folder / name).mkdir(parents=True)
@@ -123,8 +120,7 @@ def _short(stack: ExitStack, folder: Path) -> Path:
     """The folder, or one with a shorter name: the path of a socket has about a hundred bytes."""
     if len(os.fsencode(folder)) < _LONGEST:
         return folder
-    made = tempfile.TemporaryDirectory(prefix="tidegate-scratch-", dir="/tmp")
-    return Path(stack.enter_context(made))
+    return stack.enter_context(scratch_folder("/tmp"))
 
 
 def _servers(stack: ExitStack, sockets: dict[str, Path], abstract: str) -> dict[str, socket.socket]:
