@@ -68,12 +68,7 @@ def why_not_entered(means: Means, status: str, program: str = "the command") -> 
 
 
 def _limit_words(limits: Limits) -> list[str]:
-    values = {
-        "DATA": limits.data,
-        "FSIZE": limits.file_size,
-        "NOFILE": limits.open_files,
-        "CPU": limits.cpu_s,
-    }
+    values = {"DATA": limits.data, "FSIZE": limits.file_size}
     words = [f"limit={name}:{value}" for name, value in values.items() if value]
     return ["limit=CORE:0", *words, f"processes={limits.processes}"]
 

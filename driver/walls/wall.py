@@ -69,8 +69,6 @@ class Limits:
     disk: int | None = 0
     output: int = 0
     file_size: int = 0
-    open_files: int = 0
-    cpu_s: int = 0
     scratch: int = 0
 
 
