@@ -26,7 +26,7 @@ class Facts:
 
 
 def kernel_facts() -> Facts:
-    """The facts that need no program."""
+    """Ask the kernel for its means."""
     return Facts(
         landlock_abi=_landlock_abi(),
         seccomp=Path("/proc/sys/kernel/seccomp/actions_avail").exists(),

@@ -17,8 +17,8 @@ FIRST_PORT, PORTS, SLOTS = 20_000, 100, 120  # below the ports that systems give
 
 @contextmanager
 def slot() -> Iterator[dict[str, str]]:
-    """The variables of the lowest free slot, which is in use until the block ends. None if every
-    slot is in use."""
+    """The variables of the lowest free slot, which is in use until the block ends. There are no
+    variables if every slot is in use."""
     for number in range(SLOTS):
         base = FIRST_PORT + number * PORTS
         with socket.socket() as guard:

@@ -35,8 +35,8 @@ class System:
 class Places:
     """The places of one command. `work` is its clone or test checkout.
 
-    `own` are the private home and temporary folder of its item; without them each command gets new
-    ones. `objects` are the folders from which its git borrows. `prepared` is what the set-up
+    `own` are the home and temporary folder of a set-up, which stay; without them the command gets
+    new ones. `objects` are the folders from which its git borrows. `prepared` is what the set-up
     installed: only a set-up may write it; `prepared_home` is the home that a set-up had. `read` and
     `written` are further places of the command.
     """

@@ -115,7 +115,8 @@ class Walls:
     def keep_from(self, places: Iterable[Path]) -> bool:
         """True if no command inside can write to these places of the user."""
         given = [path for role in self.roles.values() for path in role.writable]
-        writable = [path.resolve() for path in (*given, *_of_all_roles(self.system))]
+        of_system = [path for paths in self.system.writable_of.values() for path in paths]
+        writable = [path.resolve() for path in (*given, *of_system)]
         resolved = [path.resolve() for path in places]
         return (
             self.closed
@@ -191,8 +192,3 @@ def _role(role: Role, given: RoleSandboxSettings) -> RoleSettings:
     network = Network(given.network) if given.network else None
     limits = limits_of(role, given)
     return RoleSettings(network, given.readable, given.writable, given.unix_sockets, limits)
-
-
-def _of_all_roles(system: System) -> Iterator[Path]:
-    """The parts of the user's home that some role may write."""
-    return (path for paths in system.writable_of.values() for path in paths)
