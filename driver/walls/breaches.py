@@ -30,8 +30,8 @@ SUBJECTS = {
 DISK_SHARE = 0.75  # of the room at the start
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _BLOCK = 512
-# What programs print that a limit of the kernel stops.
-_TOLD = {
+# Words that programs print if a limit of the kernel stops them.
+_WORDS = {
     "memory": r"MemoryError|Cannot allocate memory|out of memory|OutOfMemory|bad_alloc|ENOMEM"
     r"|failed to allocate",
     "processes": r"Resource temporarily unavailable|can't start new thread|fork: retry|EAGAIN"
@@ -39,7 +39,7 @@ _TOLD = {
     "file_size": r"File too large|EFBIG|File size limit exceeded",
     "disk": r"No space left on device|ENOSPC",
 }
-_ANY_TOLD = {name: lazy_pattern(words, re.IGNORECASE) for name, words in _TOLD.items()}
+_PRINTED = {name: lazy_pattern(words, re.IGNORECASE) for name, words in _WORDS.items()}
 
 
 def watch_of(wall: Wall, group: Group) -> Callable[[int, int], str] | None:
@@ -112,9 +112,9 @@ def _hint(finished: Finished, limits: Limits, group: Group) -> str:
         "disk": limits.scratch,
     }
     last = finished.stderr[-10_000:] + finished.stdout[-10_000:]
-    told = [name for name, most in in_force.items() if most and _ANY_TOLD[name].search(last)]
-    keys = ", ".join(f"sandbox.{limits.role}.{name}" for name in told)
-    return f"its output tells of a limit that may be ours ({keys})" if told else ""
+    seen = [name for name, most in in_force.items() if most and _PRINTED[name].search(last)]
+    keys = ", ".join(f"sandbox.{limits.role}.{name}" for name in seen)
+    return f"its output tells of a limit that may be ours ({keys})" if seen else ""
 
 
 def memory_of(root: int, most: int) -> int:

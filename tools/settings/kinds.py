@@ -245,8 +245,8 @@ PATH = Kind(
 )
 PATHS = Kind(
     "a list of paths",
-    _list_of(lambda raw: Path(_text(str(raw) if isinstance(raw, Path) else raw))),
-    shape=_list("list of paths", _string("path")),
+    _list_of(PATH.accept),
+    shape=_list("list of paths", PATH.shape),
 )
 SWITCH = Kind(
     "true or false", _switch, _parse_switch, shape={"type": "boolean", "title": "true or false"}
