@@ -157,19 +157,25 @@ def seccomp_filter(
         part for k in _TERMINAL_INPUT for part in (_one(_EQUAL, k, 0, 1), _refuse(errno.EPERM))
     ]
     program += _on_argument(known.ioctl, 1, typed)
-    # The limits of another process: a limit of 0 seconds would end it.
     if not is_alone:
-        program += _on_argument(known.prlimit, 0, [_one(_EQUAL, 0, 1, 0), _refuse(errno.EPERM)])
-        for name, (on_x86, on_arm, index, error) in _OF_SCHEDULES.items():
-            call = on_arm if known.column else on_x86
-            if name in _OF_USERS:
-                users = [_one(_EQUAL, _OF_USERS[name], 0, 1), _refuse(error)]
-                program += _on_argument(call, 0, users)
-            program += _on_argument(call, index, [_one(_EQUAL, 0, 1, 0), _refuse(error)])
+        program += _on_others(known)
     allowed = tuple(allowed_families)
     pass_on = [_one(_EQUAL, family, len(allowed) - at, 0) for at, family in enumerate(allowed)]
     program += _on_argument(known.socket, 0, [*pass_on, _refuse(errno.EACCES)])
     return b"".join([*program, _one(_RETURN, _ALLOW)])
+
+
+def _on_others(known: _Machine) -> list[bytes]:
+    """Instructions that keep a command from the limits, priority and processors of processes other
+    than the caller: a limit of 0 seconds would end one."""
+    program = _on_argument(known.prlimit, 0, [_one(_EQUAL, 0, 1, 0), _refuse(errno.EPERM)])
+    for name, (on_x86, on_arm, index, error) in _OF_SCHEDULES.items():
+        call = on_arm if known.column else on_x86
+        if name in _OF_USERS:
+            users = [_one(_EQUAL, _OF_USERS[name], 0, 1), _refuse(error)]
+            program += _on_argument(call, 0, users)
+        program += _on_argument(call, index, [_one(_EQUAL, 0, 1, 0), _refuse(error)])
+    return program
 
 
 def _on_argument(call: int, index: int, checks: list[bytes]) -> list[bytes]:
