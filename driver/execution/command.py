@@ -182,11 +182,12 @@ def child_environment(
     """
     usual = (*_PASSED, *TOOLCHAIN_PLACES, *_VERSIONS)
     wanted = {*usual, *(_PASSED_ON_WINDOWS if os.name == "nt" else ()), *names}
-    begun = _Names(name for name in wanted if name.endswith("*"))
+    begun = tuple(name[:-1] for name in wanted if name.endswith("*"))
     passed = {
         name: value
         for name, value in parent.items()
-        if (name in wanted or (name in begun and name not in _NAMED)) and name not in _NEVER
+        if (name in wanted or (name.startswith(begun) and name not in _NAMED))
+        and name not in _NEVER
     }
     return passed | dict(extra or {})
 
