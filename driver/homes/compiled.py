@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from driver.filesystem.safe_file_access import NotPlainError, replace_plain
-from driver.filesystem.tree import copy_into
+from driver.filesystem.tree import TooManyError, copy_into, snapshot
 from state_store.values.lazy_dataclass import dataclass
 
 GO = ".cache/go-build"
@@ -42,11 +42,14 @@ class CompilerCaches:
         """Move a cache out of a home whose command has ended, if there is none at the target and it
         is not too large."""
         parent, _, last = f"./{name}".rpartition("/")
-        with self._lock, suppress(OSError):
+        with self._lock, suppress(OSError, TooManyError):
             # The command could have put a link to the user's own cache there.
             folder = os.open(home / parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                files, size = _files_and_bytes(home / name)
+                if (home / name).is_symlink():
+                    return
+                seen = snapshot(home / name, most=self._files, without=())
+                files, size = len(seen), sum(one[1] for one in seen.values() if len(one) > 1)
                 if 0 < files <= self._files and size <= self._bytes:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     os.rename(last, target, src_dir_fd=folder)
@@ -80,18 +83,3 @@ class CachesOfTest:
         """Keep what a run on the base compiled; nothing of any other run."""
         for name in COMPILED if self.on_base else ():
             self.caches.keep(home, name, self.folder / name)
-
-
-def _files_and_bytes(top: Path) -> tuple[int, int]:
-    """The number of entries below a folder, and the size of its files. No link is followed."""
-    files = size = 0
-    waiting = [] if top.is_symlink() else [str(top)]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                files += 1
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                else:
-                    size += entry.stat(follow_symlinks=False).st_size
-    return files, size
