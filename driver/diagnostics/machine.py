@@ -58,18 +58,14 @@ def check_sandbox(
 def judge_sandbox(chosen: Chosen, *, by_choice: bool = False) -> CheckResult:
     """Passes any level that separates files, and warns of a weaker one."""
     means, over = chosen.means, chosen.passed_over
-    if not by_choice and means.level is not Level.BWRAP and not _names_bwrap(over):
+    names_bwrap = means.level is Level.BWRAP or any(one.startswith(Level.BWRAP) for one in over)
+    if not by_choice and not names_bwrap:
         over = ("bwrap: it was not found on PATH", *over)
     shown = f"{means.name} ({means.program})" if means.program else means.name
     detail = "; ".join((shown, *over))
     if means.is_closed:
         return passed("sandbox", detail)
     return warned("sandbox", f"{detail}: agents can reach all your files", _remedy(detail))
-
-
-def _names_bwrap(sentences: Iterable[str]) -> bool:
-    """True if a sentence says why bwrap was passed over."""
-    return any(one.startswith(Level.BWRAP) for one in sentences)
 
 
 def _remedy(detail: str) -> str:
