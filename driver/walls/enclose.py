@@ -13,7 +13,7 @@ from pathlib import Path
 
 from driver.execution.command import Command, why_not
 from driver.walls.filters import families, seccomp_filter
-from driver.walls.wall import Level, Limits, Means, Network, Wall
+from driver.walls.wall import Level, Means, Network, Wall
 from state_store.values.lazy_dataclass import replace
 
 # The terminals of a system are those of its user; only a wall with namespaces has its own.
@@ -33,7 +33,10 @@ def enclosed(command: Command, wall: Wall, means: Means, status: Path) -> Comman
         return command
     if means.level is Level.CONTAINER:
         return replace(command, argv=(*_container(command, wall, means, status), *argv))
-    rules = [f"status={status}", *_limit_words(wall.limits)]
+    limits = wall.limits
+    rules = [f"status={status}", "limit=CORE:0", f"processes={limits.processes}"]
+    sizes = {"DATA": limits.data, "FSIZE": limits.file_size}
+    rules += [f"limit={name}:{size}" for name, size in sizes.items() if size]
     rules += [f"group={path}" for path in wall.groups]
     if means.landlock_abi:
         rules.append(f"abi={means.landlock_abi}")
@@ -65,12 +68,6 @@ def why_not_entered(means: Means, status: str, program: str = "the command") -> 
     if means.level is Level.BWRAP and '"exit-code"' not in status:
         return f"bwrap did not start {program}"
     return ""
-
-
-def _limit_words(limits: Limits) -> list[str]:
-    values = {"DATA": limits.data, "FSIZE": limits.file_size}
-    words = [f"limit={name}:{value}" for name, value in values.items() if value]
-    return ["limit=CORE:0", *words, f"processes={limits.processes}"]
 
 
 def _landlock_words(wall: Wall, means: Means) -> list[str]:
