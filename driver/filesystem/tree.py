@@ -44,11 +44,11 @@ def sorted_by_kind(work_tree: Path, paths: Iterable[str]) -> OnDisk:
     def is_real(folder: str) -> bool:  # a link could lead out of the tree
         if folder not in real:
             whole = work_tree / folder
-            real[folder] = is_real(_parent(folder)) and whole.is_dir() and not whole.is_symlink()
+            real[folder] = is_real(parent_of(folder)) and whole.is_dir() and not whole.is_symlink()
         return real[folder]
 
     for path in sorted(path.rstrip("/") for path in paths):
-        seen = _lstat(work_tree / path) if is_real(_parent(path)) else None
+        seen = _lstat(work_tree / path) if is_real(parent_of(path)) else None
         if seen and (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)):
             if seen.st_size > MAX_FILE_BYTES:
                 size = f"{seen.st_size} bytes, more than the {MAX_FILE_BYTES} allowed"
@@ -63,8 +63,18 @@ def sorted_by_kind(work_tree: Path, paths: Iterable[str]) -> OnDisk:
     return found
 
 
-def _parent(path: str) -> str:
+def parent_of(path: str) -> str:
+    """The folder of a path; "" for the top."""
     return path.rpartition("/")[0]
+
+
+def folders_of(paths: Iterable[str]) -> set[str]:
+    """The folders in which the paths are, without the top."""
+    found = {""}
+    for path in paths:
+        while (path := parent_of(path)) not in found:
+            found.add(path)
+    return found - {""}
 
 
 def _lstat(path: Path) -> os.stat_result | None:

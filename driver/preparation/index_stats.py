@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from driver.filesystem.tree import Signature
+from driver.filesystem.tree import Signature, folders_of
 from driver.tree_files.index_file import Noted
 
 _32_BITS = 0xFFFFFFFF
@@ -20,7 +20,7 @@ def differing(
 ) -> list[str]:
     """The paths that are neither as git wrote them nor, beside its files, as in `others`. A path
     with the same signature in `before` is known to be right."""
-    folders = _folders_of(noted)
+    folders = folders_of(noted)
     wrong = [path for path in noted if path not in seen]
     for path, signature in seen.items():
         if before.get(path) == signature:
@@ -34,16 +34,6 @@ def differing(
         if not is_right:
             wrong.append(path)
     return wrong
-
-
-def _folders_of(paths: Iterable[str]) -> set[str]:
-    found: set[str] = set()
-    for path in paths:
-        folder = path.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
-            folder = folder.rpartition("/")[0]
-    return found
 
 
 def _matches(signature: Signature, noted: Noted) -> bool:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from driver.filesystem.tree import remove_tree
+from driver.filesystem.tree import folders_of, parent_of, remove_tree
 from driver.tree_files.index_file import Noted, entries_in, noted_of, write_index
 
 MOST_BYTES = 8_000_000
@@ -83,17 +83,7 @@ def is_plain(files: Mapping[str, Entry]) -> bool:
         return False
     if any(mode not in _MODES for mode, _ in files.values()):
         return False
-    return files.keys().isdisjoint(_folders(files))
-
-
-def _folders(paths: Iterable[str]) -> set[str]:
-    found: set[str] = set()
-    for path in paths:
-        folder = path.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
-            folder = folder.rpartition("/")[0]
-    return found
+    return files.keys().isdisjoint(folders_of(files))
 
 
 def write_small(
@@ -105,21 +95,20 @@ def write_small(
     if index.exists():
         width = 32 if algorithm == "sha256" else 20
         old = {path: (noted, name) for path, noted, name in entries_in(index, width)}
-    real = {
-        folder
-        for folder in _folders(old)
-        if (top / folder).is_dir() and not (top / folder).is_symlink()
-    }
+    real = {""}
+    for folder in sorted(folders_of(old)):  # each after the folder that it is in
+        whole = top / folder
+        if parent_of(folder) in real and whole.is_dir() and not whole.is_symlink():
+            real.add(folder)
     entries: dict[str, tuple[Noted, str]] = {}
     for path, (mode, name) in files.items():
         before = old.get(path)
-        folder = path.rpartition("/")[0]
-        is_same = before and before[1] == name and _all_in(folder, real)
+        is_same = before and before[1] == name and parent_of(path) in real
         if before and is_same and _is_as_noted(f"{top}/{path}", before[0], mode):
             entries[path] = before
     texts = read({name for path, (_, name) in files.items() if path not in entries})
     for path in old.keys() - files.keys():
-        if _all_in(path.rpartition("/")[0], real):
+        if parent_of(path) in real:
             _remove(top, path)
     wanted = sorted(path.rpartition("/")[::2] for path in files if path not in entries)
     for folder, inside in itertools.groupby(wanted, key=operator.itemgetter(0)):
@@ -129,15 +118,6 @@ def write_small(
                 mode, name = files[path]
                 entries[path] = (_written(descriptor, base, mode, texts[name], top / path), name)
     write_index(index, entries, algorithm)
-
-
-def _all_in(folder: str, real: Collection[str]) -> bool:
-    """True if a folder and all above it are real ones."""
-    while folder:
-        if folder not in real:
-            return False
-        folder = folder.rpartition("/")[0]
-    return True
 
 
 def _is_as_noted(path: str, noted: Noted, mode: str) -> bool:
@@ -157,10 +137,8 @@ def _remove(top: Path, path: str) -> None:
     """Remove a file, and the folders above it that are empty then."""
     with contextlib.suppress(OSError):
         (top / path).unlink()
-        folder = path.rpartition("/")[0]
-        while folder:
-            (top / folder).rmdir()
-            folder = folder.rpartition("/")[0]
+        while path := parent_of(path):
+            (top / path).rmdir()
 
 
 @contextlib.contextmanager
