@@ -5,13 +5,14 @@ Nothing here is flushed: an object that a crash takes away is never needed again
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from driver.filesystem.tree import folders_of
 from driver.git.command import raw
+from driver.git.object_check import header, object_name
 from state_store.values.lazy_dataclass import dataclass
 
 MODE_FOLDER = "040000"
@@ -42,38 +43,28 @@ class LooseObjects:
 
     def tree_of(self, files: Mapping[str, Entry], known: set[str]) -> str:
         """The tree of all these files; writes each folder of it that is not `known` yet."""
-        inside: dict[str, dict[str, Entry]] = {"": {}}
+        inside: dict[str, dict[str, Entry]] = {folder: {} for folder in ("", *folders_of(files))}
         for path, entry in files.items():
-            folder, _, name = path.rpartition("/")
-            inside.setdefault(folder, {})[name] = entry
-            while folder and (above := folder.rpartition("/")[0]) not in inside:
-                inside[above] = {}
-                folder = above
+            folder, _, base = path.rpartition("/")
+            inside[folder][base] = entry
         name = ""
-        # Deeper folders first: those in them are entries of theirs by then.
-        for folder in sorted(inside, key=lambda one: -one.count("/") if one else 1):
-            body = _tree(inside[folder])
-            name = self.name("tree", body)
+        for path in sorted(inside, reverse=True):  # each before the folder that it is in
+            body = _tree(inside[path])
+            name = object_name("tree", body, self.algorithm)
             if name not in known:
                 known.add(self.write("tree", body))
-            if folder:
-                above, _, base = folder.rpartition("/")
-                inside[above][base] = (MODE_FOLDER, name)
+            if path:
+                folder, _, base = path.rpartition("/")
+                inside[folder][base] = (MODE_FOLDER, name)
         return name
-
-    def name(self, kind: str, body: bytes) -> str:
-        """The name of an object."""
-        whole = b"%s %d\0%s" % (kind.encode(), len(body), body)
-        return hashlib.new(self.algorithm, whole, usedforsecurity=False).hexdigest()
 
     def write(self, kind: str, body: bytes) -> str:
         """Write an object, also over an existing one of this name; returns its name."""
-        whole = b"%s %d\0%s" % (kind.encode(), len(body), body)
-        name = hashlib.new(self.algorithm, whole, usedforsecurity=False).hexdigest()
+        name = object_name(kind, body, self.algorithm)
         path = self.objects / name[:2] / name[2:]
         path.parent.mkdir(exist_ok=True)
         fresh = path.with_name(f"tmp_obj_{os.urandom(8).hex()}")
-        fresh.write_bytes(zlib.compress(whole, 1))
+        fresh.write_bytes(zlib.compress(header(kind, body) + body, 1))
         fresh.chmod(_READ_ONLY)
         fresh.replace(path)
         return name

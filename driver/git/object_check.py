@@ -1,4 +1,4 @@
-"""Checks git objects against their names, and lists the names in packs."""
+"""Names git objects, checks them against their names, and lists the names in packs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,22 @@ def misnamed(printed: bytes) -> tuple[str, ...]:
     """The names of objects that are missing or have another content."""
     wrong = []
     for one in read_objects(printed):
-        whole = hashlib.new("sha256" if len(one.name) == 64 else "sha1", usedforsecurity=False)
-        whole.update(f"{one.kind} {len(one.body)}\0".encode())
-        whole.update(one.body)
-        if not one.kind or one.name != whole.hexdigest():
+        algorithm = "sha256" if len(one.name) == 64 else "sha1"
+        if not one.kind or one.name != object_name(one.kind, one.body, algorithm):
             wrong.append(one.name)
     return tuple(wrong)
+
+
+def object_name(kind: str, body: bytes, algorithm: str) -> str:
+    """The name of an object, in git's object format `algorithm`."""
+    whole = hashlib.new(algorithm, header(kind, body), usedforsecurity=False)
+    whole.update(body)
+    return whole.hexdigest()
+
+
+def header(kind: str, body: bytes) -> bytes:
+    """The bytes before the body of an object, which are part of its name."""
+    return f"{kind} {len(body)}\0".encode()
 
 
 @dataclass(frozen=True, slots=True)

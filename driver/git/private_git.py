@@ -8,7 +8,6 @@ importable here too.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import sys
 import uuid
@@ -30,6 +29,7 @@ from driver.git.command import (
 )
 from driver.git.commit_spec import Commit, CommitSpec, import_stream
 from driver.git.loose_objects import Entry, LooseObjects
+from driver.git.object_check import object_name
 from driver.git.private_reader import PrivateTrees
 from driver.git.push import Sending, send
 from driver.git.push_result import PushResult
@@ -152,8 +152,7 @@ class PrivateGit(PrivateTrees):
 
     def name_of(self, content: bytes) -> str:
         """The id of a file with this content."""
-        whole = b"blob %d\0%s" % (len(content), content)
-        return hashlib.new(self.object_format, whole, usedforsecurity=False).hexdigest()
+        return object_name("blob", content, self.object_format)
 
     def ignored(self, work_tree: Path, index: Path, paths: Iterable[str]) -> dict[str, str]:
         """The ignored paths among `paths`, each with its ignore rule.
