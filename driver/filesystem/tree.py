@@ -68,7 +68,7 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def folders_of(paths: Iterable[str]) -> set[str]:
+def folders_above(paths: Iterable[str]) -> set[str]:
     """The folders in which the paths are, without the top."""
     found = {""}
     for path in paths:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from driver.filesystem.tree import folders_of
+from driver.filesystem.tree import folders_above
 from driver.git.command import raw
 from driver.git.object_check import header, object_name
 from state_store.values.lazy_dataclass import dataclass
@@ -43,7 +43,7 @@ class LooseObjects:
 
     def tree_of(self, files: Mapping[str, Entry], known: set[str]) -> str:
         """The tree of all these files; writes each folder of it that is not `known` yet."""
-        inside: dict[str, dict[str, Entry]] = {folder: {} for folder in ("", *folders_of(files))}
+        inside: dict[str, dict[str, Entry]] = {folder: {} for folder in ("", *folders_above(files))}
         for path, entry in files.items():
             folder, _, base = path.rpartition("/")
             inside[folder][base] = entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Mapping
 
-from driver.filesystem.tree import Signature, folders_of
+from driver.filesystem.tree import Signature, folders_above
 from driver.tree_files.index_file import Noted
 
 _32_BITS = 0xFFFFFFFF
@@ -20,7 +20,7 @@ def differing(
 ) -> list[str]:
     """The paths that are neither as git wrote them nor, beside its files, as in `others`. A path
     with the same signature in `before` is known to be right."""
-    folders = folders_of(noted)
+    folders = folders_above(noted)
     wrong = [path for path in noted if path not in seen]
     for path, signature in seen.items():
         if before.get(path) == signature:

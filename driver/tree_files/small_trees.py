@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from driver.filesystem.tree import folders_of, parent_of, remove_tree
+from driver.filesystem.tree import folders_above, parent_of, remove_tree
 from driver.tree_files.index_file import Noted, entries_in, noted_of, write_index
 
 MOST_BYTES = 8_000_000
@@ -83,7 +83,7 @@ def is_plain(files: Mapping[str, Entry]) -> bool:
         return False
     if any(mode not in _MODES for mode, _ in files.values()):
         return False
-    return files.keys().isdisjoint(folders_of(files))
+    return files.keys().isdisjoint(folders_above(files))
 
 
 def write_small(
@@ -96,7 +96,7 @@ def write_small(
         width = 32 if algorithm == "sha256" else 20
         old = {path: (noted, name) for path, noted, name in entries_in(index, width)}
     real = {""}
-    for folder in sorted(folders_of(old)):  # each after the folder that it is in
+    for folder in sorted(folders_above(old)):  # each after the folder that it is in
         whole = top / folder
         if parent_of(folder) in real and whole.is_dir() and not whole.is_symlink():
             real.add(folder)
