@@ -212,7 +212,8 @@ class WarmPlaces:
         if sys.platform == "linux":
             _require_no_attributes(path, (name for name, one in found.items() if one[0] == "d"))
         if self._by_content or kind == TESTS:
-            names = self._names_in(index)
+            entries = entries_in(index, self._git.object_format)
+            names = {path: name for path, _, name in entries}
             wrong = [*self._differing(path, found, files, index)]
             for name in wrong:
                 remove_tree(path / name)
@@ -224,11 +225,6 @@ class WarmPlaces:
         printed = regular_bytes(place.path / LISTING) if is_right else None
         self._note(path, index, kind, tree, is_warm=True, printed=printed)
         return True
-
-    def _names_in(self, index: Path) -> dict[str, str]:
-        """The ids in an index. Raises ValueError if git would not tell the changes of each file."""
-        width = 32 if self._git.object_format == "sha256" else 20
-        return {path: name for path, _, name in entries_in(index, width)}
 
     def _differing(
         self, top: Path, found: Mapping[str, str], files: Mapping[str, Entry], index: Path

@@ -21,15 +21,16 @@ _32_BITS = 0xFFFFFFFF
 Noted = tuple[int, ...]
 
 
-def noted_in(index: Path, id_bytes: int) -> dict[str, Noted]:
-    """The stat data of each path of an index whose object ids have `id_bytes` bytes. Raises
-    ValueError for another format, and if git would not tell the changes of each file."""
-    return {path: noted for path, noted, _ in entries_in(index, id_bytes)}
+def noted_in(index: Path, algorithm: str) -> dict[str, Noted]:
+    """The stat data of each path of an index in git's object format `algorithm`. Raises ValueError
+    for another version, and if git would not tell the changes of each file."""
+    return {path: noted for path, noted, _ in entries_in(index, algorithm)}
 
 
-def entries_in(index: Path, id_bytes: int) -> Iterator[tuple[str, Noted, str]]:
+def entries_in(index: Path, algorithm: str) -> Iterator[tuple[str, Noted, str]]:
     """The path, stat data and id of each entry of an index, as `noted_in` reads it."""
     content = regular_bytes(index)
+    id_bytes = hashlib.new(algorithm, usedforsecurity=False).digest_size
     try:
         magic, version, count = _HEADER.unpack_from(content)
         if magic != b"DIRC" or version not in _VERSIONS:

@@ -32,8 +32,7 @@ def note_small(
     not there; returns the mode and id of each of its paths. `store` keeps a content and returns its
     id. Raises OSError and ValueError, with the index as it was, if git has to do it, and
     NotPlainError if a file is none any more."""
-    width = 32 if algorithm == "sha256" else 20
-    entries = {path: (noted, name) for path, noted, name in entries_in(index, width)}
+    entries = {path: (noted, name) for path, noted, name in entries_in(index, algorithm)}
     touched, lost = [*files], [path for path in gone if path in entries]
     _check_attributes(work_tree, touched)
     for path in lost:

@@ -93,8 +93,7 @@ def write_small(
     the contents of blobs. Raises OSError and ValueError if git has to do it."""
     old = {}
     if index.exists():
-        width = 32 if algorithm == "sha256" else 20
-        old = {path: (noted, name) for path, noted, name in entries_in(index, width)}
+        old = {path: (noted, name) for path, noted, name in entries_in(index, algorithm)}
     real = {""}
     for folder in sorted(folders_above(old)):  # each after the folder that it is in
         whole = top / folder

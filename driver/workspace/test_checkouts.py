@@ -155,7 +155,7 @@ class TreeCheckout(TestCheckout):
         them. Another process may have written between git and the listing, and what is listed
         counts as right from then on. The signatures `right` are right already."""
         try:
-            noted = noted_in(self.index, 32 if self.git.object_format == "sha256" else 20)
+            noted = noted_in(self.index, self.git.object_format)
         except ValueError:  # a format of a later git
             return not self.git.tampered(self.path, self.index)
         wrong = differing(self.seen, right, noted, self.products)

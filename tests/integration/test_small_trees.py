@@ -93,7 +93,7 @@ def test_the_result_is_that_of_git(user: Checkout, tmp_path: Path, seed: int) ->
         git.switch(tree, theirs, tmp_path / "index-theirs")
         mine = {path: entry for path, entry in on_disk(ours).items() if path in files}
         assert mine == {p: e for p, e in on_disk(theirs).items() if p in files}
-        told = {path: name for path, _, name in entries_in(tmp_path / "index", 20)}
+        told = {path: name for path, _, name in entries_in(tmp_path / "index", "sha1")}
         assert told == {path: name for path, (_, name) in files.items()}
         assert git.tampered(ours, tmp_path / "index") == ()
         asked = ["git", f"--git-dir={git.path}", "ls-files", "-s", "--debug"]

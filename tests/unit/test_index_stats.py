@@ -33,8 +33,8 @@ def top(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 def wrong_in(top: Path, **products: str) -> list[str]:
     seen = snapshot(top)
-    id_bytes = 32 if "sha256" in (top / ".git/config").read_text() else 20
-    noted = noted_in(top / ".git/index", id_bytes)
+    algorithm = "sha256" if "sha256" in (top / ".git/config").read_text() else "sha1"
+    noted = noted_in(top / ".git/index", algorithm)
     assert noted.keys() == {*FILES, "link", "run.sh"}
     made = {path: seen[path] for path in products.values()}
     return differing(seen, {}, noted, made)
@@ -80,7 +80,7 @@ def test_an_index_of_another_format_is_told(top: Path) -> None:
     index = top / ".git/index"
     subprocess.run(["git", "update-index", "--index-version", "4"], cwd=top, check=True)
     with pytest.raises(ValueError, match="version 4"):
-        noted_in(index, 20)
+        noted_in(index, "sha1")
     index.write_bytes(b"DIRC\0\0\0\2\0\0\0\5")
     with pytest.raises(ValueError, match="cut off"):
-        noted_in(index, 20)
+        noted_in(index, "sha1")
