@@ -16,6 +16,7 @@ from io import FileIO
 from pathlib import Path
 
 from driver.execution.command import Command
+from driver.filesystem.descriptors import read_at, write_all
 from driver.filesystem.kept_output import ENDINGS
 from driver.filesystem.redacted_files import redact_file
 from state_store.values.lazy_dataclass import dataclass
@@ -72,13 +73,6 @@ def open_streams(command: Command) -> Iterator[Streams]:
         yield Streams(stdin, stdout, stderr, out, err)
 
 
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of `data`, in as many steps as the system needs."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-
-
 def kept_text(stream: FileIO, keep_bytes: int, file: Path | None) -> str:
     """The whole text if it has at most `keep_bytes` bytes, else its head and its tail.
 
@@ -86,9 +80,9 @@ def kept_text(stream: FileIO, keep_bytes: int, file: Path | None) -> str:
     """
     size = os.fstat(stream.fileno()).st_size
     if size <= keep_bytes:
-        return _text(_read_at(stream, 0, size))
-    head = _read_at(stream, 0, keep_bytes - keep_bytes // 2)
-    tail = _read_at(stream, size - keep_bytes // 2, keep_bytes // 2)
+        return _text(read_at(stream.fileno(), 0, size))
+    head = read_at(stream.fileno(), 0, keep_bytes - keep_bytes // 2)
+    tail = read_at(stream.fileno(), size - keep_bytes // 2, keep_bytes // 2)
     return join_cut(head, tail, size, file)
 
 
@@ -114,14 +108,6 @@ def _text(data: bytes) -> str:
 
 def _visible(text: str) -> str:
     return text.replace("\0", "\\x00")
-
-
-def _read_at(stream: FileIO, start: int, size: int) -> bytes:
-    stream.seek(start)
-    got = b""
-    while len(got) < size and (chunk := stream.read(size - len(got))):
-        got += chunk
-    return got
 
 
 def _input(text: bytes) -> FileIO:

@@ -7,6 +7,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from driver.filesystem.descriptors import read_at, write_all
 from driver.filesystem.safe_file_access import NotPlainError, open_plain
 from state_store.redaction.installed import current
 
@@ -26,16 +27,15 @@ def redact_file(file: int) -> None:
     size, step = os.fstat(file).st_size, max(_BLOCK, 4 * redactor.margin)
     overlap = redactor.margin
     parts = range(0, size, step)
-    if not any(redactor.holds(_read(file, at, step + overlap)) for at in parts):
+    if not any(redactor.holds(read_at(file, at, step + overlap)) for at in parts):
         return
     with tempfile.TemporaryFile() as clean:
-        clean.writelines(redactor.stream(_read(file, at, step) for at in parts))
+        clean.writelines(redactor.stream(read_at(file, at, step) for at in parts))
         clean.seek(0)
         os.ftruncate(file, 0)
         os.lseek(file, 0, os.SEEK_SET)
-        while rest := memoryview(clean.read(_BLOCK)):
-            while rest:
-                rest = rest[os.write(file, rest) :]
+        while part := clean.read(_BLOCK):
+            write_all(file, part)
 
 
 def redact_folder(folder: Path) -> None:
@@ -46,10 +46,3 @@ def redact_folder(folder: Path) -> None:
                 if not name.endswith(_KEPT):
                     with open_plain(Path(top), name, write=True) as file:
                         redact_file(file.fileno())
-
-
-def _read(file: int, at: int, size: int) -> bytes:
-    data = b""
-    while len(data) < size and (more := os.pread(file, size - len(data), at + len(data))):
-        data += more
-    return data

@@ -17,6 +17,7 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import BinaryIO
 
+from driver.filesystem.descriptors import write_all
 from state_store.documents.errors import CannotRunError
 from state_store.documents.files import BadFileError, MissingFileError, read_bytes
 from state_store.redaction.installed import current
@@ -230,10 +231,8 @@ def replace_plain(
         with suppress(FileNotFoundError):
             folder.unlink(name)
         fd = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode)
-        with FileIO(fd, "w") as file:
-            left = memoryview(content)
-            while left:
-                left = left[file.write(left) :]
+        with FileIO(fd, "w"):
+            write_all(fd, content)
             if like is None:
                 return
             if stat.S_ISREG(like.st_mode) and hasattr(os, "fchmod"):

@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
+from driver.filesystem.descriptors import write_all
 from driver.live.cells import width_of
 from driver.live.frame import Line
 
@@ -72,6 +73,4 @@ class Screen:
         return f"\r\x1b[{rows}A" if rows else "\r"
 
     def _write(self, text: str) -> None:
-        rest = memoryview(text.encode(self._encoding, "replace"))
-        while rest:
-            rest = rest[os.write(self._fd, rest) :]
+        write_all(self._fd, text.encode(self._encoding, "replace"))

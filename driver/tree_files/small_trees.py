@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from driver.filesystem.descriptors import write_all
 from driver.filesystem.tree import folders_above, parent_of, remove_tree
 from driver.tree_files.index_file import Noted, entries_in, noted_of, write_index
 
@@ -181,9 +182,7 @@ def _written_file(folder: int, name: str, mode: str, text: bytes) -> Noted:
     """Write a file that must be new; returns its stat data."""
     file = os.open(name, _NEW, 0o777 if mode == _PROGRAM else 0o666, dir_fd=folder)
     try:
-        done = 0
-        while done < len(text):
-            done += os.write(file, text[done:] if done else text)
+        write_all(file, text)
         return noted_of(os.fstat(file), mode)
     finally:
         os.close(file)
