@@ -20,7 +20,8 @@ _LONG = "tidegate-scratch-"
 def scratch_folder(parent: str | None = None) -> Iterator[Path]:
     """A temporary folder, removed when the block ends. Its name tells whose it is. Without `parent`
     it is in the usual folder of temporary files."""
-    prefix = f"tg-{counted_here()[:8]}-{os.getpid()}-" if counted_here() else _LONG
+    here = counted_here()[:8]
+    prefix = f"tg-{here}-{os.getpid()}-" if here else _LONG
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as folder:
         yield Path(folder)
 
@@ -45,10 +46,10 @@ def scratch_folders(environ: Mapping[str, str]) -> Iterator[Path]:
 def scratch_of_dead(environ: Mapping[str, str]) -> Iterator[Path]:
     """The scratch folders of processes that have ended. Processes of another machine, boot or
     container are not seen from here, so their folders are left alone."""
-    for folder in scratch_folders(environ) if counted_here() else ():
+    here = counted_here()[:8]
+    for folder in scratch_folders(environ) if here else ():
         found = _SHORT.fullmatch(folder.name)
-        is_from_here = found is not None and found["counted"] == counted_here()[:8]
-        if found and is_from_here and not Path("/proc", found["pid"]).exists():
+        if found and found["counted"] == here and not Path("/proc", found["pid"]).exists():
             yield folder
 
 
