@@ -24,8 +24,8 @@ def describe_dry_run(
     driver: AgentDriver, manifest: Mapping[str, Any], plan: Sequence[Planned] = ()
 ) -> dict[str, Any]:
     """Keys: dry_run, backend, agent_command, manifest, prompts (slug to text); with a `plan` also
-    pipelines (slug to a list of phases with command and prompt). Raises ManifestError like a real
-    run."""
+    pipelines (slug to a list of phases with command and prompt, unless it is in prompts). Raises
+    ManifestError like a real run."""
     parsed = parse_manifest(manifest, new_wave_id=lambda: str(uuid.uuid4()))
     with_rules = driver.probe_capabilities().worker_filesystem_access
     prompts = {one.slug: build_prompt(one, with_rules=with_rules) for one in parsed.items}
@@ -40,27 +40,26 @@ def describe_dry_run(
     }
 
 
-def _pipeline(driver: AgentDriver, planned: Planned, told: str | None) -> list[dict[str, Any]]:
-    """Every phase, including the phases that only a review calls. The prompt that was `told` is not
-    told again."""
+def _pipeline(driver: AgentDriver, planned: Planned, listed: str | None) -> list[dict[str, Any]]:
+    """Every phase, including the phases that only a review calls. The prompt that is `listed`
+    already is left out."""
     pipeline = planned.pipeline
     named = {phase.name for phase in pipeline.phases}
     called = {n: None for p in pipeline.phases for n in p.repair if n not in named}
     phases = (*pipeline.phases, *(pipeline.called(name) for name in called))
-    entries = [_phase(driver, planned, phase) for phase in phases]
-    for entry in entries:
-        if "prompt" in entry and entry["prompt"] == told:
-            del entry["prompt"]
-    return entries
+    return [_phase(driver, planned, phase, listed) for phase in phases]
 
 
-def _phase(driver: AgentDriver, planned: Planned, phase: Phase) -> dict[str, Any]:
+def _phase(
+    driver: AgentDriver, planned: Planned, phase: Phase, listed: str | None
+) -> dict[str, Any]:
     entry: dict[str, Any] = {"phase": phase.name, "kind": phase.kind}
     if phase.kind in (AGENT, REVIEW):
         environ: Mapping[str, str] = {}
         own = driver_from(phase.backend, environ) if phase.backend else driver
         entry |= {"backend": own.name, "command": list(own.command_line())}
-        entry["prompt"] = _prompt_of(own, planned, phase)
+        if (prompt := _prompt_of(own, planned, phase)) != listed:
+            entry["prompt"] = prompt
     if phase.kind == GATE:
         entry["commands"] = [*map(command_text, (planned.item.test_command, *phase.commands))]
     elif phase.commands:
