@@ -4,8 +4,8 @@ agent can write this git dir, and its configuration and hooks must not act."""
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from driver.filesystem.safe_file_access import regular_bytes, replace_plain
@@ -133,10 +133,7 @@ def _ref(git_dir: Path, name: str) -> str | None:
 
 def _read(path: Path) -> str | None:
     """The text of a small regular file; None for anything else that an agent may have put there."""
-    try:
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
-            return None
-        return regular_bytes(path, _MAX_BYTES).decode("utf-8", "surrogateescape").strip()
-    except OSError:
-        return None
+    with suppress(OSError):
+        if not path.is_symlink():
+            return regular_bytes(path, _MAX_BYTES).decode("utf-8", "surrogateescape").strip()
+    return None
