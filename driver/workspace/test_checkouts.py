@@ -18,6 +18,7 @@ from driver.filesystem.tree import Signature, remove_tree, signature_at
 from driver.git.private_git import PrivateGit
 from driver.preparation.index_stats import differing
 from driver.preparation.kept_copies import KeptCopy
+from driver.preparation.kept_places import identity_of
 from driver.preparation.setup_reads import SetupKey
 from driver.preparation.stat_listing import StatListing
 from driver.preparation.warm_places import WarmPlaces
@@ -55,7 +56,7 @@ class TreeCheckout(TestCheckout):
     identity: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.identity = _identity(self.path)
+        self.identity = identity_of(self.path)
         by_content = self.listing.by_content
         self._beside = StatListing(self.beside, by_content=by_content) if self.beside else None
         self.products_beside = self._beside.look() if self._beside else {}
@@ -96,7 +97,7 @@ class TreeCheckout(TestCheckout):
 
     def show(self, tree: str) -> bool:
         """Switch to exactly `tree`; False if the checkout is spoiled and must be made again."""
-        if _identity(self.path) != self.identity:
+        if identity_of(self.path) != self.identity:
             return False  # a test replaced the folder; it is not ours to restore
         try:
             back = set() if self.is_new else self._put_back()
@@ -146,7 +147,7 @@ class TreeCheckout(TestCheckout):
     def retire(self) -> None:
         """Discard the checkout, but keep its copies for another one if they can be put back."""
         with contextlib.suppress(OSError):
-            if self.kept and _identity(self.path) == self.identity and self.kept.put_back():
+            if self.kept and identity_of(self.path) == self.identity and self.kept.put_back():
                 self.kept.give_back()
         self.discard()
 
@@ -311,14 +312,6 @@ class TestCheckouts:
 
 def _is_folder(signature: Signature) -> bool:
     return stat.S_ISDIR(signature[0])
-
-
-def _identity(path: Path) -> tuple[int, ...]:
-    try:
-        found = path.lstat()
-    except OSError:
-        return ()
-    return found.st_dev, found.st_ino, found.st_mode
 
 
 def _attributes(seen: Mapping[str, Signature]) -> dict[str, Signature]:
