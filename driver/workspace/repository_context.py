@@ -33,6 +33,11 @@ _CONVERSIONS = ("eol", "crlf", "ident", "filter", "working-tree-encoding", "[att
 REPLACED = "objects of your repository were given another content (see `git fsck`): {}"
 
 
+def has_rules(path: str) -> bool:
+    """True for a file of git attributes."""
+    return path.rpartition("/")[2] == ".gitattributes"
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """The files on disk after an agent ran, compared with the base; never the agent's own report.
@@ -90,10 +95,6 @@ class TestCheckout:
         content. The paths `written` had these signatures last."""
         del written
         return ()
-
-
-def _has_rules(path: str) -> bool:
-    return path.rpartition("/")[2] == ".gitattributes"
 
 
 class Workspace(ABC):
@@ -282,7 +283,7 @@ class GitContext(RepositoryContext):
     @functools.cached_property
     def has_attributes(self) -> bool:
         """True if the base has a `.gitattributes` file."""
-        return any(map(_has_rules, self.paths))
+        return any(map(has_rules, self.paths))
 
     @functools.cached_property
     def files(self) -> Mapping[str, Entry]:
@@ -293,8 +294,8 @@ class GitContext(RepositoryContext):
         """The `files` of a tree with these changes against the base; None if attributes may give
         the files on disk other contents than they have in git."""
         changed = tuple(changes)
-        rules = [path for path in self.paths if _has_rules(path)]
-        if any(_has_rules(c.path) for c in changed) or any(map(self._may_convert, rules)):
+        rules = [path for path in self.paths if has_rules(path)]
+        if any(has_rules(c.path) for c in changed) or any(map(self._may_convert, rules)):
             return None
         if not changed:
             return self.files

@@ -23,7 +23,7 @@ from driver.preparation.setup_reads import SetupKey
 from driver.preparation.stat_listing import StatListing
 from driver.preparation.warm_places import WarmPlaces
 from driver.tree_files.index_file import noted_in
-from driver.workspace.repository_context import TestCheckout
+from driver.workspace.repository_context import TestCheckout, has_rules
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass, field
 
@@ -315,4 +315,4 @@ def _is_folder(signature: Signature) -> bool:
 
 
 def _attributes(seen: Mapping[str, Signature]) -> dict[str, Signature]:
-    return {path: s for path, s in seen.items() if path.rpartition("/")[2] == ".gitattributes"}
+    return {path: s for path, s in seen.items() if has_rules(path)}
