@@ -34,7 +34,7 @@ from state_store.documents import journal
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_json
 from state_store.documents.journal import stored_slug
-from state_store.values.lazy_dataclass import dataclass, field
+from state_store.values.lazy_dataclass import dataclass
 
 DAY_S = 86_400.0
 _MOMENT_S = 600.0  # longer than Tidegate takes to create and rename any file
@@ -49,15 +49,15 @@ MESSAGE = "told"  # the word in the JSON
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The scope of a clean-up. `root` is the cache folder of `repository`; both are None without a
-    repository. `older_than_s` applies to things of an unknown owner."""
+    repository. `older_than_s` applies to things of an unknown owner, `places` to kept places."""
 
     state_dir: Path
     repository: Repository | None
     root: Path | None
     environ: Mapping[str, str]
     older_than_s: float
+    places: Limits
     dry: bool = False
-    places: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
