@@ -16,7 +16,7 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from state_store.documents.files import BadFileError, read_json, replace_unflushed
@@ -133,20 +133,17 @@ class KeptPlaces:
         return None
 
     def put(self, place: Path) -> None:
-        """Let a place wait for its next use. Raises OSError if it cannot."""
+        """Let a place wait for its next use, and remove the places that are too many, too large or
+        too old. Raises OSError if it cannot wait."""
         with self._lock:
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(mode=0o700, exist_ok=True)
                 if not is_ours(folder):
                     raise PermissionError(f"{folder} is not only ours")
             place.rename(self.folder / uuid.uuid4().hex)
-            self.trim()
-
-    def trim(self) -> None:
-        """Remove the places that are too many, too large or too old."""
-        for place in surplus(places_in(self.folder), self._limits):
-            with contextlib.suppress(OSError):
-                self._remove(place.path)
+            for one in surplus(places_in(self.folder), self._limits):
+                with contextlib.suppress(OSError):
+                    self._remove(one.path)
 
 
 def _place_at(path: Path) -> KeptPlace | None:
@@ -166,11 +163,6 @@ def _place_at(path: Path) -> KeptPlace | None:
             tuple(map(int, told["identity"])),
             str(told["run"]),
         )
-        return KeptPlace(path, (path / _FACTS).lstat().st_mtime, facts)
+        return KeptPlace(path, parts[_FACTS].st_mtime, facts)
     except (BadFileError, OSError, TypeError, KeyError, ValueError):
         return None
-
-
-def size_of(printed: Iterable[str]) -> int:
-    """The bytes of the files that `find` printed (see `records_in`)."""
-    return sum(int(record.split(" ", 2)[1]) for record in printed if " " in record)

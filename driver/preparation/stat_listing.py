@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from driver.execution.processes import capture
@@ -136,6 +136,11 @@ def records_in(printed: bytes) -> dict[str, str]:
     times and inode."""
     fields = os.fsdecode(printed).split("\0")
     return {path[2:]: one for path, one in zip(fields[:-1:2], fields[1::2], strict=True)}
+
+
+def size_of(records: Iterable[str]) -> int:
+    """The bytes of what the `records_in` an output tell, except for folders."""
+    return sum(int(record.split(" ", 2)[1]) for record in records if " " in record)
 
 
 def _digests(top: Path, files: Sequence[str]) -> list[int] | None:

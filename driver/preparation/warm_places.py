@@ -35,10 +35,9 @@ from driver.preparation.kept_places import (
     PlaceFacts,
     identity_of,
     is_ours,
-    size_of,
     write_facts,
 )
-from driver.preparation.stat_listing import StatListing, records_in
+from driver.preparation.stat_listing import StatListing, records_in, size_of
 from driver.tree_files.index_file import entries_in
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass
