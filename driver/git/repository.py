@@ -289,9 +289,9 @@ def borrow_objects(git_dir: Path, repo: Repository, *more: Path) -> None:
         shutil.copyfile(repo.common_dir / "shallow", git_dir / "shallow")
 
 
-def read_from(*objects: Path) -> tuple[Path, ...]:
-    """These folders of objects, and those that they borrow from."""
-    found, waiting = dict[Path, None](), list(objects)
+def read_from(objects: Path) -> tuple[Path, ...]:
+    """A folder of objects, and those that it borrows from."""
+    found, waiting = dict[Path, None](), [objects]
     while waiting:
         folder = waiting.pop()
         if folder in found:

@@ -139,7 +139,7 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
     processes, key = Processes(), new_key()
     git = PrivateGit.create(folder / "private.git", repo, settings.environ)
     walls = walls_of(settings, None, (repo.top,), processes)
-    objects = read_from(repo.objects, git.path / "objects")
+    objects = read_from(git.path / "objects")
     prepare = preparation(settings, processes, key, repo.top, walls, objects)
     root = folder / "workspaces"
     context = CloneContext(root, git, replace(repo, head=shipped.commit), prepare)

@@ -121,7 +121,7 @@ class RepositoryOpener:
         repository, remote = self._started_from(checkout, git, theirs, cleanup)
         if self.target:
             write_owner(folder, self.mark, self.key, repository)
-        objects = read_from(checkout.objects, git.path / "objects")
+        objects = read_from(git.path / "objects")
         setups, walls = self.side.setups, self.walls
         prepare = preparation(settings, setups, self.key, checkout.top, walls, objects)
         guard = self._checkout_guard(checkout, folder)

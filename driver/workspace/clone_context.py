@@ -63,7 +63,7 @@ class CloneContext(GitContext):
         self.hands_on = False  # copies of an agent's clone to the next one
         self.checkout_guard = checkout_guard
         self._prepare = prepare
-        self.objects = read_from(repository.objects, git.path / "objects")
+        self.objects = read_from(git.path / "objects")
         self._own_git = OwnGit(git, repository)
         self.leftovers = prepare.leftovers
         # If all clones were written at once, all would be ready late, and no agent could start
