@@ -222,7 +222,7 @@ class PrivateGit(PrivateTrees):
             ]
             self._update_index(self.path, index, "--index-info", lines)
             tree = self._id(self._in(self.path, index, "write-tree"))
-        self.small.derive(base_tree, tree, ((c.path, c.mode, c.blob) for c in changes))
+        self._derive(base_tree, tree, changes)
         return tree
 
     def import_commits(self, parent: str, specs: Sequence[CommitSpec]) -> tuple[Commit, ...]:
@@ -235,7 +235,7 @@ class PrivateGit(PrivateTrees):
         trees = [line.split()[2] for line in lines[1::2]]
         before = self.small.trees.get(parent, "")
         for spec, tree in zip(specs, trees, strict=True):
-            self.small.derive(before, tree, ((c.path, c.mode, c.blob) for c in spec.changes))
+            self._derive(before, tree, spec.changes)
             before = tree
         self.small.trees |= dict(zip(lines[::2], trees, strict=True))
         return tuple(map(Commit, lines[::2], trees))

@@ -187,7 +187,7 @@ class PrivateTrees(PrivateDir):
         listed = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree, tree)
         fields = records(listed.stdout)
         changes = tuple(map(_change, fields[::2], fields[1::2]))
-        self.small.derive(base_tree, tree, ((c.path, c.mode, c.blob) for c in changes))
+        self._derive(base_tree, tree, changes)
         return changes
 
     def examined(self, base_tree: str, tree: str) -> Examined:
@@ -206,9 +206,13 @@ class PrivateTrees(PrivateDir):
         entries = [*map(_change, fields[::2], fields[1::2])]
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
         changes = tuple(c for c in entries if MODE_FOLDER not in (c.mode, c.base_mode))
-        self.small.derive(base_tree, tree, ((c.path, c.mode, c.blob) for c in changes))
+        self._derive(base_tree, tree, changes)
         before = {c.base_blob for c in changes if c.base_blob and c.base_mode != MODE_NESTED}
         return Examined(changes, patch, self._misnamed(new, before))
+
+    def _derive(self, base_tree: str, tree: str, changes: Iterable[Change]) -> None:
+        """Note the files of a tree for `small`, if those of the base are known."""
+        self.small.derive(base_tree, tree, ((c.path, c.mode, c.blob) for c in changes))
 
     def listed(self, tree: str) -> dict[str, Entry]:
         """Mode and id of everything in a tree, folders too, by path."""
