@@ -13,10 +13,10 @@ from pathlib import Path, PurePosixPath
 from driver.filesystem.tree import folders_above
 from driver.git.command import raw
 from driver.git.object_check import header, object_name
+from driver.tree_files.small_trees import Entry
 from state_store.values.lazy_dataclass import dataclass
 
 MODE_FOLDER = "040000"
-Entry = tuple[str, str]  # mode and id
 _READ_ONLY = 0o444
 
 

@@ -28,7 +28,7 @@ from driver.git.command import (
     text,
 )
 from driver.git.commit_spec import Commit, CommitSpec, import_stream
-from driver.git.loose_objects import Entry, LooseObjects
+from driver.git.loose_objects import LooseObjects
 from driver.git.object_check import object_name
 from driver.git.private_reader import PrivateTrees
 from driver.git.push import Sending, send
@@ -43,7 +43,7 @@ from driver.git.repository import (
     toplevel_of,
 )
 from driver.tree_files.small_edits import note_small
-from driver.tree_files.small_trees import write_small
+from driver.tree_files.small_trees import Entry, write_small
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass
 

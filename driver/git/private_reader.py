@@ -23,10 +23,10 @@ from driver.git.command import (
     run_git,
     text,
 )
-from driver.git.loose_objects import MODE_FOLDER, Entry
+from driver.git.loose_objects import MODE_FOLDER
 from driver.git.object_check import Recent, misnamed, read_objects, touched_since
 from driver.git.repository import Repository, borrow_objects
-from driver.tree_files.small_trees import MOST_BYTES, SmallTrees
+from driver.tree_files.small_trees import MOST_BYTES, Entry, SmallTrees
 from state_store.values.lazy_dataclass import dataclass, field
 
 

@@ -24,7 +24,6 @@ from driver.domain.results import MODE_FILE, MODE_LINK, MODE_PROGRAM
 from driver.execution.worker_pool import BackgroundTask
 from driver.filesystem.safe_file_access import regular_bytes
 from driver.filesystem.tree import remove_tree
-from driver.git.loose_objects import Entry
 from driver.git.private_git import GitError, PrivateGit
 from driver.preparation.kept_places import (
     INDEX,
@@ -39,6 +38,7 @@ from driver.preparation.kept_places import (
 )
 from driver.preparation.stat_listing import StatListing, records_in, size_of
 from driver.tree_files.index_file import entries_in
+from driver.tree_files.small_trees import Entry
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass
 

@@ -16,12 +16,13 @@ from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change
 from driver.filesystem.tree import Signature, remove_tree
 from driver.git.branch_view import BranchView
-from driver.git.loose_objects import MODE_FOLDER, Entry
+from driver.git.loose_objects import MODE_FOLDER
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import configured
 from driver.git.signing import Signer
 from driver.git.user_hooks import UserHooks
 from driver.policy.by_products import folders_of
+from driver.tree_files.small_trees import Entry
 from driver.workspace.root import WorkspaceError
 from state_store.values.lazy_dataclass import dataclass, field
 
