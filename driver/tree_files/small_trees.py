@@ -34,6 +34,7 @@ _PLAIN = re.compile(
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 Entry = tuple[str, str]  # mode and id
+Changed = tuple[str, str | None, str | None]  # path, mode and id; no mode if it is gone
 Read = Callable[[Collection[str]], Mapping[str, bytes]]
 
 
@@ -53,16 +54,12 @@ class SmallTrees:
             self.first, self.trees = files, {commit: tree}
             self._known = {tree: files}
 
-    def derive(
-        self, base: str, tree: str, changes: Iterable[tuple[str, str | None, str | None]]
-    ) -> None:
-        """Note the files of a tree, if the tree is known from which it differs by path, mode and
-        id of the `changes`."""
+    def derive(self, base: str, tree: str, changes: Iterable[Changed]) -> None:
+        """Note the files of a tree, if the tree is known from which it differs by the `changes`."""
         before = self._known.get(base)
         if before is None or tree in self._known:
             return
-        changed = {path: (mode or "", name or "") for path, mode, name in changes}
-        files = {p: entry for p, entry in {**before, **changed}.items() if entry[0]}
+        files = with_changes(before, changes)
         if is_plain(files):
             with self.lock:
                 if len(self._known) > _MOST_TREES:
@@ -76,6 +73,12 @@ class SmallTrees:
     def give_up(self) -> None:
         """Leave all trees to git."""
         self._known = {}
+
+
+def with_changes(files: Mapping[str, Entry], changes: Iterable[Changed]) -> dict[str, Entry]:
+    """The files of a tree that differs from a tree with these `files` by the `changes`."""
+    changed = {path: (mode or "", name or "") for path, mode, name in changes}
+    return {path: entry for path, entry in {**files, **changed}.items() if entry[0]}
 
 
 def is_plain(files: Mapping[str, Entry]) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from driver.git.repository import configured
 from driver.git.signing import Signer
 from driver.git.user_hooks import UserHooks
 from driver.policy.by_products import folders_of
-from driver.tree_files.small_trees import Entry
+from driver.tree_files.small_trees import Entry, with_changes
 from driver.workspace.root import WorkspaceError
 from state_store.values.lazy_dataclass import dataclass, field
 
@@ -291,22 +291,18 @@ class GitContext(RepositoryContext):
         """Mode and id of each file, link and submodule of the base."""
         return {path: self.listed[path] for path in self.paths}
 
-    def files_in(self, changes: Iterable[Change]) -> Mapping[str, Entry] | None:
+    def files_in(self, changes: Sequence[Change]) -> Mapping[str, Entry] | None:
         """The `files` of a tree with these changes against the base; None if attributes may give
         the files on disk other contents than they have in git."""
-        changed = tuple(changes)
-        rules = [path for path in self.paths if has_rules(path)]
-        if any(has_rules(c.path) for c in changed) or any(map(self._may_convert, rules)):
+        if any(has_rules(c.path) for c in changes) or self._may_convert:
             return None
-        if not changed:
-            return self.files
-        new = {c.path: (c.mode, c.blob) for c in changed if c.mode and c.blob}
-        gone = {c.path for c in changed if c.deleted}
-        return {p: entry for p, entry in self.files.items() if p not in gone} | new
+        return with_changes(self.files, ((c.path, c.mode, c.blob) for c in changes))
 
-    def _may_convert(self, path: str) -> bool:
-        """True if a file of attributes may be more than notes for diffs and merges."""
-        return any(word in self.text(path) for word in _CONVERSIONS)
+    @functools.cached_property
+    def _may_convert(self) -> bool:
+        """True if a file of attributes in the base may be more than notes for diffs and merges."""
+        rules = map(self.text, filter(has_rules, self.paths))
+        return any(word in text for text in rules for word in _CONVERSIONS)
 
     @functools.cached_property
     def _objects(self) -> frozenset[str]:
