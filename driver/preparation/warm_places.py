@@ -182,17 +182,16 @@ class WarmPlaces:
         own = kind == AGENTS  # no test of this run was ever in the checkout of another test
         while place := self.kept.take(kind, tree, self._scratch, of_this_run=own):
             try:
-                if self._is_brought(place, tree, files, path, index, kind):
-                    return True
+                self._bring(place, tree, files, path, index, kind)
+                return True
             except (OSError, CannotRunError, GitError, ValueError):
-                pass
+                self._throw_away(path)
+                index.unlink(missing_ok=True)
             finally:
                 self._throw_away(place.path)
-            self._throw_away(path)
-            index.unlink(missing_ok=True)
         return False
 
-    def _is_brought(
+    def _bring(
         self,
         place: KeptPlace,
         tree: str,
@@ -200,11 +199,11 @@ class WarmPlaces:
         path: Path,
         index: Path,
         kind: str,
-    ) -> bool:
-        """Bring a place to `tree` at `path`. Raises OSError, GitError or ValueError if that is
-        impossible."""
+    ) -> None:
+        """Bring a place to `tree` at `path`. Raises OSError, CannotRunError, GitError or ValueError
+        if that is impossible."""
         if identity_of(place.path / TREE) != place.facts.identity:
-            return False
+            raise OSError(f"{place.path} has another work tree")
         (place.path / TREE).rename(path)
         (place.path / INDEX).rename(index)
         found, is_right = _mended(path, place.path)
@@ -223,7 +222,6 @@ class WarmPlaces:
             self._git.switch(tree, path, index)
         printed = regular_bytes(place.path / LISTING) if is_right else None
         self._note(path, index, kind, tree, is_warm=True, printed=printed)
-        return True
 
     def _differing(
         self, top: Path, found: Mapping[str, str], files: Mapping[str, Entry], index: Path
