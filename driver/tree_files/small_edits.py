@@ -12,12 +12,11 @@ from pathlib import Path, PurePosixPath
 
 from driver.filesystem.safe_file_access import open_plain
 from driver.tree_files.index_file import Noted, entries_in, noted_of, write_index
-from driver.tree_files.small_trees import Entry, is_plain
+from driver.tree_files.small_trees import FILE, PROGRAM, Entry, is_plain
 
 _MOST_FILES, _MOST_BYTES = 50, 1_000_000
 _ATTRIBUTES = ".gitattributes"
 _MODE = 6  # the place of the mode in the noted stat data
-_FILE, _PROGRAM = "100644", "100755"
 
 
 def note_small(
@@ -63,7 +62,7 @@ def _read(work_tree: Path, path: str, store: Callable[[bytes], str]) -> tuple[No
             raise ValueError("a large file")
         content = file.read(before.st_size + 1)
         after = os.fstat(file.fileno())
-    mode = _PROGRAM if before.st_mode & stat.S_IXUSR else _FILE
+    mode = PROGRAM if before.st_mode & stat.S_IXUSR else FILE
     noted = noted_of(before, mode)
     if len(content) != before.st_size or noted != noted_of(after, mode):
         raise ValueError("a file that is being written")

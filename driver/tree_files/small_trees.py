@@ -23,8 +23,8 @@ from driver.tree_files.index_file import Noted, entries_in, noted_of, write_inde
 MOST_BYTES = 8_000_000
 _MOST_FILES = 400
 _MOST_TREES = 64
-_FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
-_MODES = frozenset({_FILE, _PROGRAM, _LINK})
+FILE, PROGRAM, _LINK = "100644", "100755", "120000"
+_MODES = frozenset({FILE, PROGRAM, _LINK})
 # No part is a dot, a git dir under any name, or a file of rules for git.
 _PLAIN = re.compile(
     r"(?!/|.*//|.*/$)(?!(.*/)?(\.{1,2}|\.git|\.gitattributes|\.gitmodules|git~\d+)[ .]*(/|$))"
@@ -132,7 +132,7 @@ def _is_as_noted(path: str, noted: Noted, mode: str) -> bool:
         is_kind = stat.S_ISLNK(seen.st_mode)
     else:
         is_program = bool(seen.st_mode & stat.S_IXUSR)
-        is_kind = stat.S_ISREG(seen.st_mode) and is_program == (mode == _PROGRAM)
+        is_kind = stat.S_ISREG(seen.st_mode) and is_program == (mode == PROGRAM)
     return is_kind and noted_of(seen, mode) == noted
 
 
@@ -183,7 +183,7 @@ def _written(folder: int, name: str, mode: str, text: bytes, whole: Path) -> Not
 
 def _written_file(folder: int, name: str, mode: str, text: bytes) -> Noted:
     """Write a file that must be new; returns its stat data."""
-    file = os.open(name, _NEW, 0o777 if mode == _PROGRAM else 0o666, dir_fd=folder)
+    file = os.open(name, _NEW, 0o777 if mode == PROGRAM else 0o666, dir_fd=folder)
     try:
         write_all(file, text)
         return noted_of(os.fstat(file), mode)
