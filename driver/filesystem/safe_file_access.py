@@ -24,7 +24,7 @@ from state_store.redaction.installed import current
 from state_store.values.lazy_dataclass import dataclass
 
 MAX_LISTED = 2000
-LARGEST = 2**31  # of a file that may be as large as the machine allows
+_LARGEST = 2**31  # of a file that may be as large as the machine allows
 _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -77,7 +77,7 @@ class _Folder:
         return name if self.fd is not None else str(self.path / name)
 
 
-def regular_bytes(path: Path, max_bytes: int = LARGEST) -> bytes:
+def regular_bytes(path: Path, max_bytes: int = _LARGEST) -> bytes:
     """Like `read_bytes`, for callers that handle OSError: for files that an agent, a test or
     another program may have replaced by a pipe or a device."""
     try:
