@@ -33,7 +33,7 @@ from driver.preparation.kept_places import KeptPlaces, folder_of
 from driver.preparation.removal import finish_removals, remove_after_the_run
 from driver.run_state.plan import Planned
 from driver.test_command.invocations import programs
-from driver.walls.wave_walls import NO_WALLS, Walls
+from driver.walls.wave_walls import Walls
 from driver.workspace.base_branch import at_target
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.in_place import InPlaceContext
@@ -87,8 +87,8 @@ class RepositoryOpener:
     mark: str
     key: str
     ours: tuple[Path, ...]
-    target: str | None = None
-    walls: Walls = NO_WALLS
+    target: str | None
+    walls: Walls
 
     def open(self, cleanup: contextlib.ExitStack) -> dict[str, RepositoryContext]:
         """A context for each repository or folder, by its key; `cleanup` closes and removes it.

@@ -19,7 +19,7 @@ from driver.preparation.kept_places import Limits
 from driver.preparation.private_python import PrivatePython, may_install_python
 from driver.walls.roles import Places
 from driver.walls.wall import Role
-from driver.walls.wave_walls import NO_WALLS, Walls
+from driver.walls.wave_walls import Walls
 from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
 from state_store.values.lazy_dataclass import dataclass, replace
@@ -97,8 +97,8 @@ def preparation(
     processes: Processes,
     key: str,
     top: Path,
-    walls: Walls = NO_WALLS,
-    objects: tuple[Path, ...] = (),
+    walls: Walls,
+    objects: tuple[Path, ...],
 ) -> Preparation:
     """The preparation by the settings, for the user's checkout `top`. `key` is the key of the run's
     marks. The set-up runs inside of `walls`, where its git reads `objects`."""
