@@ -211,7 +211,7 @@ def c_unquoted(line: bytes) -> bytes:
     """The path of a line that may be in git's C quoting."""
     if not line.startswith(b'"'):
         return line
-    return line[1:-1].decode("latin-1").encode("latin-1").decode("unicode_escape").encode("latin-1")
+    return line[1:-1].decode("unicode_escape").encode("latin-1")
 
 
 def c_quoted(path: str) -> bytes:
