@@ -1,8 +1,8 @@
 """Work trees of clones and test checkouts that wait for a later run, in a folder of the repository.
 
-Who takes a place renames its folder into the folder of the run, so only one of several runs gets
-it, and a killed run leaves no lock behind. What waits here is not believed: `warm_places` compares
-it before its next use.
+A run takes a place by renaming it into a folder of its own, so only one of several runs gets it,
+and a killed run leaves no lock behind. No waiting place is trusted: `warm_places` compares it
+before its next use.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def write_facts(place: Path, facts: PlaceFacts) -> None:
 
 
 def places_in(folder: Path) -> list[KeptPlace]:
-    """The places that wait in a folder, the newest first. What is none is left out."""
+    """The places that wait in a folder, the newest first. Everything else is left out."""
     if os.name != "posix" or not (is_ours(folder.parent) and is_ours(folder)):
         return []
     found = [place for path in folder.iterdir() if (place := _place_at(path))]

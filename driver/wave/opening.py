@@ -126,7 +126,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
 
 
 def _begun(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> Wave:
-    """The wave, noted for later runs and told to people."""
+    """The wave, noted for later runs, and announced."""
     folders = [one.folder for one in wave.repositories.values()]
     # If this run dies, the next run learns from this note which folders to clear up.
     cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders, wave.key))
