@@ -211,7 +211,7 @@ class WarmPlaces:
             _require_no_attributes(path, (name for name, one in found.items() if one[0] == "d"))
         if self._by_content or kind == TESTS:
             entries = entries_in(index, self._git.object_format)
-            names = {path: name for path, _, name in entries}
+            names = {own: name for own, _, name in entries}
             wrong = [*self._differing(path, found, files, index)]
             for name in wrong:
                 remove_tree(path / name)
