@@ -1,6 +1,7 @@
 """Files that the agent of another item wrote into an item's workspace, by their absolute paths.
 
-Without walls between agents nobody can prevent this. It is no fault of the item that finds them.
+Without walls between agents Tidegate cannot prevent this. It is no fault of the item that finds
+them.
 """
 
 from __future__ import annotations

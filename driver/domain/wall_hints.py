@@ -1,6 +1,6 @@
 """Lines of a red test's output that look like the work of its walls, and what would allow it. Pure.
 
-A hint accuses nobody: the same words come from a test whose work is wrong.
+A hint proves nothing: a test of wrong work prints the same words.
 """
 
 from __future__ import annotations
