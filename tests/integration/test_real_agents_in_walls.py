@@ -193,7 +193,7 @@ def reaches_out(place: Place, agent: Agent) -> list[Action]:
         agent.read("sums.py"),
         agent.write("sums.py", UNFINISHED, RIGHT),
         agent.run(f"cat {home}/secret.txt; cat {repo}/new.txt; ls {state}; echo $HOME $TMPDIR"),
-        agent.run(f"echo x >> {repo}/sums.py; echo x > {home}/planted; echo x > {state}/HALT"),
+        agent.run(f"echo x >> {repo}/sums.py; echo x > {home}/planted; echo x > {state}/.HALT"),
         agent.run("git -c user.name=a -c user.email=a@b commit -qam mine; git stash list; pwd"),
         agent.run("echo x > ~/.profile; touch $TMPDIR/mine && echo may-write-there"),
         Say("It is done."),
@@ -238,6 +238,6 @@ def test_inside_it_reaches_nothing_that_is_not_its_own(
     assert OF_THE_CHECKOUT not in told
     assert not (folder / "home" / "planted").exists()
     assert not (folder / "home" / ".profile").exists()
-    assert not (folder / "state" / "HALT").exists()
+    assert not (folder / "state" / ".HALT").exists()
     assert (folder / "repo" / "sums.py").read_text(encoding="utf-8") == UNFINISHED
     assert "dropped from its own git: it committed" in wave.stderr

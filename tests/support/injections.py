@@ -51,7 +51,7 @@ def _writes() -> list[Injection]:
         "git's alternates": "{checkout}/.git/objects/info/alternates",
         "the remote's branches": "{remote}/refs/heads/evil",
         "the remote's hooks": "{remote}/hooks/post-receive",
-        "the switch that halts": "{state}/HALT",
+        "the switch that halts": "{state}/.HALT",
         "a new file of the state": "{state}/evil-{token}",
         "the events": "{state}/tracker_events.db",
         "the kept answer about walls": "{state}/walls.json",
@@ -89,7 +89,7 @@ _OTHER_WAYS = [
     Injection(
         "rows of the state",
         f"{PYTHON} \"import sqlite3; c = sqlite3.connect('{{state}}/tracker_events.db');"
-        " c.execute('create table evil (x)'); c.commit()\"",
+        " c.execute('create table [$M] (x)'); c.commit()\"",
     ),
     Injection(
         "the item's own lease",
@@ -118,6 +118,12 @@ _OTHER_WAYS = [
     ),
 ]
 
+_READS_MEMORY = (
+    f"{PYTHON} \"import re; m = open('/proc/{{victim}}/mem', 'rb');"
+    " s = next(one for one in open('/proc/{victim}/maps') if '[stack]' in one);"
+    " a, b = (int(one, 16) for one in s.split()[0].split('-')); m.seek(a);"
+    " print(re.findall(b'victim-[0-9a-f]+', m.read(b - a)))\" >> {file}"
+)
 _KEYS = [
     Injection("the user's key", "cat {secret} >> {file}"),
     Injection("the key through the root", "cat /proc/self/root{secret} >> {file}"),
@@ -138,8 +144,8 @@ _KEYS = [
     Injection("the variables by ps", "ps auxe | tr ' ' '\\n' | grep KEY >> {file}"),
     Injection("its own variables", "env | grep -i -e KEY= -e TOKEN= -e SECRET= >> {file}"),
     Injection("the variables of the victim", "tr '\\000' '\\n' < /proc/{victim}/environ >> {file}"),
-    Injection("the memory of the victim", "head -c 100000 /proc/{victim}/mem >> {file}"),
-    Injection("the passwords", "cat /etc/shadow | grep -o secret >> {file}"),
+    Injection("the memory of the victim", _READS_MEMORY),
+    Injection("the passwords", "grep -q : /etc/shadow && echo $M >> {file}"),
     Injection(
         "a credential of git",
         "printf 'protocol=https\\nhost=example.org\\n\\n'"
