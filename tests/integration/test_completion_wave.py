@@ -53,22 +53,38 @@ def a_scene(folder: Path) -> Scene:
 
 @dataclass
 class Watched:
-    """When each call came, when its answer was out, and whether that was a refusal."""
+    """When each call came, when its answer was about to go out, and whether that was a refusal."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     calls: list[tuple[float, float, bool]] = field(default_factory=list)
     together: threading.Barrier = field(default_factory=lambda: threading.Barrier(8))
+    came_late: list[float] = field(default_factory=list)
+    not_alone: threading.Event = field(default_factory=threading.Event)
 
     def act(self, act: Act, *, refuses: bool, first: bool = False) -> Act:
         def play(call: Call) -> None:
             began = time.monotonic()
             if first:  # so that all eight are on their way before the first answer
                 self.together.wait(30)
+            else:
+                self.hold(began)
+            answered = time.monotonic()
             act.play(call)
             with self.lock:
-                self.calls.append((began, time.monotonic(), refuses))
+                self.calls.append((began, answered, refuses))
 
         return Act(play, act.billed)
+
+    def hold(self, began: float) -> None:
+        """The first late call gets its answer when a second one came or a while has passed, so that
+        a call which does not wait for it is seen."""
+        with self.lock:
+            self.came_late.append(began)
+            first = len(self.came_late) == 1
+        if first:
+            self.not_alone.wait(0.3)
+        else:
+            self.not_alone.set()
 
 
 @beside
