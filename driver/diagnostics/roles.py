@@ -9,7 +9,7 @@ from driver.backends.cli.local_driver import LocalDriver
 from driver.backends.registry import driver_from
 from driver.execution.command import child_environment
 from driver.terminal.check_result import CheckResult, passed, warned
-from driver.walls.wall import NETWORK_OF, Level, Role
+from driver.walls.wall import NETWORK_OF, Level, Network, Role
 from state_store.documents.errors import TidegateError
 from tools.settings.load import Settings
 from tools.settings.run_sections import HOST
@@ -27,13 +27,14 @@ def check_roles(settings: Settings) -> Iterator[CheckResult]:
         of_agent = (*agent.parent_names, *agent.env_names)
         lent = [file.name for file in agent.login_files() if file.source.exists()]
     given = settings.sandbox
-    own_home = given.home == HOST or given.level == Level.NONE
+    own_home, is_open = given.home == HOST, given.level in (Level.LIMITS, Level.NONE)
     for role in Role:
         is_agent, of_role = role is Role.AGENT, settings.sandbox_roles.get(role)
         seen = child_environment(settings.environ, of_agent if is_agent else named)
+        asked = Network.HOST if is_open else (of_role and of_role.network) or NETWORK_OF[role]
         parts = [
             f"variables {', '.join(sorted(seen))}",
-            f"network {(of_role and of_role.network) or NETWORK_OF[role]}",
+            f"network {asked}",
             "your own home" if own_home else "a private home",
         ]
         if is_agent and not own_home:

@@ -14,6 +14,7 @@ from driver.backlog.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
 from driver.domain.refusals import last_remedy
 from driver.domain.wall_hints import hint_in
 from driver.filesystem.kept_output import file_to_read
+from driver.reports import words
 from driver.reports.documents import wave_of
 from driver.reports.overview import overview
 from driver.reports.table import table_lines
@@ -50,6 +51,7 @@ def summary_lines(report: Json) -> tuple[str, ...]:
         count = f"verified {verified} of {items}; nothing ships without --git or with mode none"
     return (
         count,
+        *_walls(wave),
         *_unshipped(open_items),
         *left_out(report),
         *_evidence(wave),
@@ -59,6 +61,12 @@ def summary_lines(report: Json) -> tuple[str, ...]:
         *requests,
         *_next(wave),
     )
+
+
+def _walls(wave: Json) -> Iterator[str]:
+    """Yields the level that the wave had, and the network in it."""
+    if told := words.sandbox(wave.get("sandbox")):
+        yield f"sandbox {told}; network: {words.networks(wave['sandbox'])}"
 
 
 def _dry(report: Json) -> Iterator[str]:

@@ -49,3 +49,20 @@ def before_after(tests: Mapping[str, Any] | None) -> str:
     """`2/3 red -> 3 green`: the test on the base, and on the work."""
     before, after = (test_result((tests or {}).get(key)) for key in ("before", "after"))
     return NONE if before == after == NONE else f"{before} -> {after}"
+
+
+def sandbox(walls: Mapping[str, Any] | None) -> str:
+    """`bwrap`: the level of the tests, then the roles of another level, and a home that is the
+    user's own. "" if the report does not say it."""
+    roles = {name: one for name, one in (walls or {}).items() if isinstance(one, Mapping)}
+    level = (roles.get("test") or {}).get("level")
+    if walls is None or level is None:
+        return ""
+    others = [f"{name} {one['level']}" for name, one in roles.items() if one["level"] != level]
+    home = ["your own home"] if walls.get("home") == "host" else []
+    return ", ".join((str(level), *others, *home))
+
+
+def networks(walls: Mapping[str, Any]) -> str:
+    """`agent host, test loopback`: the network of the two roles that run an item's work."""
+    return ", ".join(f"{role} {walls[role]['network']}" for role in ("agent", "test"))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from driver.execution.command import Command, Ending, Finished
 from driver.execution.processes import Processes
@@ -18,11 +19,11 @@ from driver.walls.inside import run_inside
 from driver.walls.machine import limits_of
 from driver.walls.roles import Places, RoleSettings, System, wall_of
 from driver.walls.system import system_here
-from driver.walls.wall import Level, Means, Network, Role, Wall
+from driver.walls.wall import NETWORK_OF, Level, Means, Network, Role, Wall
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.load import Settings
-from tools.settings.run_sections import PRIVATE, RoleSandboxSettings
+from tools.settings.run_sections import HOST, PRIVATE, RoleSandboxSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,36 @@ class Walls:
             )
         )
 
+    def network_of(self, role: Role) -> Network:
+        """The network that commands of a role have, which the level may not be able to close."""
+        asked = (self.roles.get(role) or RoleSettings()).network
+        if not self.closed:
+            return Network.HOST
+        wanted = asked or NETWORK_OF[role]
+        if wanted is not Network.LOOPBACK or self.means.has_own_loopback:
+            return wanted
+        # Servers of tests need a loopback, and this level can only give the host's or none.
+        return Network.NONE if asked else Network.HOST
+
+    def to_json(self) -> dict[str, Any]:
+        """The walls as the report of a wave has them."""
+        inside = {role: self.agents_inside or role is not Role.AGENT for role in Role}
+        return {
+            **{
+                str(role): {
+                    "level": self.name if inside[role] else str(Level.NONE),
+                    "network": str(self.network_of(role) if inside[role] else Network.HOST),
+                }
+                for role in Role
+            },
+            "home": PRIVATE if self.has_homes else HOST,
+            "passedOver": list(self.passed_over),
+        }
+
     def around(self, role: Role, places: Places) -> Enclosure:
         """The wall around a command of this role in these places."""
         given = self.roles.get(role) or RoleSettings()
-        if given.network is None and role is Role.TEST and not self.means.has_own_loopback:
-            # Servers of tests need a loopback, and this level can only give the host's or none.
-            given = replace(given, network=Network.HOST)
+        given = replace(given, network=self.network_of(role))
         wall = wall_of(role, places, self.system, given)
         # A place that is not there yet cannot be mounted.
         wall = replace(wall, writable=tuple(one for one in wall.writable if one.exists()))
@@ -153,7 +178,7 @@ class Walls:
                 yield str(path.relative_to(self.system.home)), str(path)
 
 
-NO_WALLS = Walls(Means(Level.NONE))
+NO_WALLS = Walls(Means(Level.NONE))  # a command has the home and folders of its environment
 _known: dict[str, Chosen] = {}  # the answers of this process
 
 
@@ -168,8 +193,6 @@ def walls_of(
     settings of checkers in the home. Raises CannotRunError below the level that the settings
     require."""
     asked, avoid = asked_of(settings), tuple(avoid)
-    if asked.level is Level.NONE and asked.require is Level.NONE:
-        return NO_WALLS
     try:
         chosen = walls_here(asked, file, settings.environ, avoid, processes, _known)
     except WallRefusedError as refused:

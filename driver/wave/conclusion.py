@@ -61,12 +61,18 @@ def conclude(
         abort_exit=exit_code,
         journal_error=wave.recorder.problem or wave.spending.problem,
         resumed=resumed,
-        bases=tuple(
-            Base(str(one.repository.top), one.base, one.repository.branch)
-            for one in wave.repositories.values()
-        ),
+        bases=_bases(wave),
         parked_until=next(filter(None, (gates.parked_until for gates in all_gates)), None),
         provider=wave.driver.provider_load(),
+        sandbox=wave.walls.to_json(),
+    )
+
+
+def _bases(wave: Wave) -> tuple[Base, ...]:
+    """The start commits of the wave's repositories."""
+    return tuple(
+        Base(str(one.repository.top), one.base, one.repository.branch)
+        for one in wave.repositories.values()
     )
 
 

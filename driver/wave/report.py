@@ -81,6 +81,7 @@ class WaveReport:
     uses: tuple[tuple[str, Usage], ...] | None = None
     recorded: bool = False
     proposed: tuple[Proposed, ...] = ()
+    sandbox: Mapping[str, Any] | None = None
     redactor: Redactor | None = field(default=None, repr=False)
 
     @property
@@ -133,6 +134,7 @@ def _document(report: WaveReport) -> dict[str, Any]:
         "sha": _only(shipment.tip or shipment.kept for shipment in report.shipments or ()),
         "merged": False,
         "base": [asdict(base) for base in report.bases],
+        "sandbox": dict(report.sandbox) if report.sandbox is not None else None,
         "policy": dict(report.policy) if report.policy is not None else None,
         "ceiling": dict(report.ceiling) if report.ceiling is not None else None,
         "resume_stats": (

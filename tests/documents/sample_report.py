@@ -9,6 +9,10 @@ from typing import Any
 from driver.domain.refusals import remedy_of
 
 BEGIN = datetime(2026, 11, 29, 2, 21, 48, tzinfo=UTC)
+WALLS = {
+    **{role: {"level": "bwrap", "network": "host"} for role in ("agent", "setup", "hook")},
+    **{"test": {"level": "bwrap", "network": "loopback"}, "home": "private", "passedOver": []},
+}
 Phase = tuple[str, str, float, float]  # name, role, begin and end in minutes of the wave
 
 
@@ -28,6 +32,7 @@ def sample_report() -> dict[str, Any]:
                 "total": sum(use["totalTokens"] for use in used),
                 "costUsd": round(sum(use["costUsd"] for use in used), 2),
             },
+            "sandbox": WALLS,
             "budget": {"day": {"usd": {"spent": 5.94, "ceiling": 40.0}}},
         },
     }
@@ -67,6 +72,7 @@ def two_items() -> dict[str, Any]:
         "wave": {
             **{"wave_id": "6f0c12ab", "built": [cart, prices], "shipped": ["round-prices"]},
             **{"shipped_repos": [shipment], "tokens": {"total": 360_000, "costUsd": 1.26}},
+            "sandbox": WALLS,
         },
     }
 

@@ -144,11 +144,12 @@ def test_a_run_ends_with_what_shipped_and_where_the_rest_is(half_done: HalfDone)
     patch = project.state / "runs" / done.report["wave_id"] / "b" / "work.patch"
     output = max(patch.parent.glob("test-?.out"))  # of the last round
     branch, base = done.report["branch"], done.report["wave"]["base"][0]["commit"][:12]
-    told = [line.removeprefix("tidegate: ") for line in done.err.splitlines()[-6:]]
+    told = [line.removeprefix("tidegate: ") for line in done.err.splitlines()[-7:]]
     doubt = "the output does not tell how many tests ran"
     no_canary = "no canary test was red (the command calls no runner that has a canary test)"
     assert told == [
         "shipped 1 of 2 items",
+        "sandbox none; network: agent host, test host",
         f"b: failed: test failed with exit 1; its output: {output}; its work: {patch}",
         f"read first: a (grade C): {doubt}; {no_canary}",
         f"on the base as well (1 item, no fault of its own): {doubt}: let the test command print"

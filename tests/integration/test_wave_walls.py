@@ -8,6 +8,11 @@ from typing import Any
 
 import pytest
 
+from driver.reports.overview import overview
+from driver.reports.pages.markdown_page import markdown
+from driver.reports.pages.wave_page import page
+from driver.reports.summary_lines import summary_lines
+from driver.walls.wall import Role
 from tests.support.interpreter import IN_SHELL
 from tests.support.pipelines import GATE, IMPLEMENT, one
 from tests.support.walls import CLOSED_LEVELS, means_of, needs
@@ -45,6 +50,47 @@ def test_the_level_is_in_every_receipt_and_in_the_first_line(tmp_path: Path, lev
     assert len(found) == 1
     assert found.pop().startswith(level)
     assert f"sandbox {level}" in scene.said.getvalue().splitlines()[0]
+
+
+@pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits", "none"])
+def test_the_report_says_the_level_and_the_network_of_each_role(tmp_path: Path, level: str) -> None:
+    scene = walled(tmp_path, level, config='[sandbox.setup]\nnetwork = "none"\n')
+    scripts = {"a": writes(a__txt="good\n")}
+    driver = Enclosed(scripts, environ=scene.environ)
+    report = scene.run(driver, [item("a", "a.txt", CHECK)])
+    walls, (first, second, *_) = report["sandbox"], summary_lines(report)
+    assert walls["home"] == "private"
+    assert {walls[role]["level"] for role in Role} == {receipts(report, "a")[0]["sandbox"]}
+    networks = [walls[role]["network"] for role in Role]
+    if level not in CLOSED_LEVELS:
+        assert networks == ["host"] * 4
+    elif level == "bwrap":
+        assert networks == ["host", "loopback", "none", "host"]
+    shown = f"sandbox {walls['test']['level']}"
+    assert (first, second.partition(";")[0]) == ("shipped 1 of 1 item", shown)
+    view = overview(report)
+    assert f"<dt>Sandbox</dt><dd>{walls['test']['level']}</dd>" in page(view, None, {})
+    assert f"Sandbox `{walls['test']['level']}`." in markdown(view)
+
+
+def test_the_report_names_agents_outside_and_a_home_of_ones_own(tmp_path: Path) -> None:
+    scene = walled(tmp_path, "landlock", config='[sandbox]\nhome = "host"\n')
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", CHECK)])
+    walls = report["sandbox"]
+    assert walls["agent"] == {"level": "none", "network": "host"}
+    told = f"sandbox {walls['test']['level']}, agent none, your own home; network: agent host"
+    assert summary_lines(report)[1].startswith(told)
+
+
+@pytest.mark.parametrize("home", ["private", "host"])
+def test_without_walls_a_command_still_has_a_home_of_its_own(tmp_path: Path, home: str) -> None:
+    files = {"a.txt": "base\n", "check.sh": "touch ~/left $TMPDIR/left; grep good a.txt\n"}
+    scene = walled(tmp_path, "none", files, f'[sandbox]\nhome = "{home}"\n')
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", CHECK)])
+    assert verdicts(report) == {"a": "verified"}, report
+    assert report["sandbox"]["home"] == home
+    left = Path(scene.environ["HOME"], "left").exists()
+    assert (left, "with your own home" in scene.said.getvalue()) == (home == "host",) * 2
 
 
 @pytest.mark.parametrize("level", CLOSED_LEVELS)

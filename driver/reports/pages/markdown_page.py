@@ -46,7 +46,10 @@ def _heading(view: Overview) -> str:
     why = f"\n\nStopped: {code(str(stopped), _MOST_WORDS)}" if stopped else ""
     branch = view.wave.get("branch")
     where = f" Branch {code(str(branch), 200)}." if branch else ""
-    return f"## Wave {cell(view.wave_id)}: {view.headline}\n\n{_sentence(total(view))}.{where}{why}"
+    walls = words.sandbox(view.wave.get("sandbox"))
+    inside = f" Sandbox {code(walls, 200)}." if walls else ""
+    facts = f"{_sentence(total(view))}.{where}{inside}{why}"
+    return f"## Wave {cell(view.wave_id)}: {view.headline}\n\n{facts}"
 
 
 def _sentence(line: str) -> str:

@@ -65,6 +65,7 @@ def _header(view: Overview) -> str:
         "Cost": cost,
         "Repair rounds": str(view.wave.get("repairsUsed") or 0),
         **_ceilings(view),
+        **({"Sandbox": walls} if (walls := words.sandbox(view.wave.get("sandbox"))) else {}),
     }
     branch = view.wave.get("branch")
     where = f" on branch <code>{html_text(str(branch))}</code>" if branch else ""
