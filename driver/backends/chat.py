@@ -47,7 +47,8 @@ from driver.backends.http.patch_protocol import WORKER_PATCH_SCHEMA
 from driver.backends.http.reply import TransportError, checked_document, foreign_error
 from driver.backends.http.request_shape import LIMITS, Shapes
 from driver.backends.http.server import OPENAI_URL, Server, complete, examine_server, usual_key_name
-from driver.filesystem.safe_file_access import NotPlainError, write_plain
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import write_plain
 from driver.terminal.check_result import CheckResult
 from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import process_environment

@@ -29,7 +29,8 @@ from driver.backends.recorded import (
 )
 from driver.backends.recording import load_recording
 from driver.domain.results import MODE_LINK, MODE_PROGRAM
-from driver.filesystem.safe_file_access import NotPlainError, link_plain, replace_plain
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import link_plain, replace_plain
 from state_store.documents.errors import InputError
 from tools.settings.schema import BackendSettings
 

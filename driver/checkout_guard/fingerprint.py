@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from driver.filesystem.change_detector import ChangeDetector
-from driver.filesystem.safe_file_access import NotPlainError, open_plain, regular_bytes
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import open_plain, regular_bytes
 from driver.filesystem.tree import Signature, signature_of
 from driver.git.command import (
     BULK_TIMEOUT_S,

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from driver.filesystem.safe_file_access import NotPlainError, open_plain, read_growing
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import open_plain, read_growing
 from driver.live.outputs import outputs
 from driver.terminal.amounts import tokens, usd
 from driver.terminal.safe_text import counted, describe_verdict, log_line

@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from driver.filesystem.descriptors import read_at, write_all
-from driver.filesystem.safe_file_access import NotPlainError, open_plain
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import open_plain
 from state_store.redaction.installed import current
 
 _BLOCK = 2**20

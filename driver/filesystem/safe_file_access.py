@@ -18,24 +18,21 @@ from pathlib import Path
 from typing import BinaryIO
 
 from driver.filesystem.descriptors import write_all
-from state_store.documents.errors import CannotRunError
+from driver.filesystem.open_folders import (
+    Folder,
+    NotPlainError,
+    Undo,
+    open_folder,
+    stands_elsewhere,
+)
 from state_store.documents.files import BadFileError, MissingFileError, read_bytes
 from state_store.redaction.installed import current
 from state_store.values.lazy_dataclass import dataclass
 
 MAX_LISTED = 2000
 _LARGEST = 2**31  # of a file that may be as large as the machine allows
-_HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _PATIENCE = getattr(os, "O_NONBLOCK", 0)  # a reader must not block on a pipe
-_REPARSE = 0x400  # Windows: links, junctions and other names of another path
-
-Undo = list[Callable[[], None]]
-
-
-class NotPlainError(CannotRunError):
-    """A path is or passes through something other than a regular file or folder."""
 
 
 class TooLargeError(NotPlainError):
@@ -44,37 +41,6 @@ class TooLargeError(NotPlainError):
     def __init__(self, path: str, size: int, limit: int) -> None:
         self.size = size
         super().__init__(f"{path} has {size} bytes, more than the {limit} allowed")
-
-
-@dataclass(frozen=True, slots=True)
-class _Folder:
-    """An open folder. Its entries are opened by its descriptor, or else by its path."""
-
-    path: Path
-    fd: int | None
-
-    def stat(self, name: str) -> os.stat_result | None:
-        with suppress(FileNotFoundError):
-            return os.stat(self._at(name), dir_fd=self.fd, follow_symlinks=False)
-        return None
-
-    def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        return os.open(self._at(name), flags, mode, dir_fd=self.fd)
-
-    def make(self, name: str) -> None:
-        os.mkdir(self._at(name), dir_fd=self.fd)
-
-    def link(self, name: str, target: str) -> None:
-        os.symlink(target, self._at(name), dir_fd=self.fd)
-
-    def unlink(self, name: str) -> None:
-        os.unlink(self._at(name), dir_fd=self.fd)
-
-    def rename(self, name: str, to: str) -> None:
-        os.replace(self._at(name), self._at(to), src_dir_fd=self.fd, dst_dir_fd=self.fd)
-
-    def _at(self, name: str) -> str:
-        return name if self.fd is not None else str(self.path / name)
 
 
 def regular_bytes(path: Path, max_bytes: int = _LARGEST) -> bytes:
@@ -126,7 +92,7 @@ def open_plain(root: Path, path: str, *, write: bool = False) -> Iterator[Binary
     """A regular file below `root`, open for reading, or also to `write`. Raises NotPlainError for
     anything else, and never waits for the writer of a pipe."""
     *parents, name = path.split("/")
-    with _folder(root, parents) as folder:
+    with open_folder(root, parents) as folder:
         if (found := folder.stat(name)) is None:
             raise FileNotFoundError(path)
         _require_regular(found, path)
@@ -166,7 +132,7 @@ def write_plain(root: Path, files: Mapping[str, bytes]) -> None:
     """
     for path in files:
         *parents, name = path.split("/")
-        with suppress(FileNotFoundError), _folder(root, parents) as folder:
+        with suppress(FileNotFoundError), open_folder(root, parents) as folder:
             if (found := folder.stat(name)) is not None:
                 _require_regular(found, path)
                 if not found.st_mode & stat.S_IWUSR:  # its folder would let it be replaced
@@ -201,20 +167,20 @@ class _New:
     old: str | None
 
     def put(self, undo: Undo) -> None:
-        with _folder(self.root, self.parents) as folder:
+        with open_folder(self.root, self.parents) as folder:
             if self.old is not None:
                 folder.rename(self.name, self.old)
-                undo.append(partial(self.do, _Folder.rename, self.old, self.name))
+                undo.append(partial(self.do, Folder.rename, self.old, self.name))
             folder.rename(self.draft, self.name)
-            undo.append(partial(self.do, _Folder.unlink, self.name))
+            undo.append(partial(self.do, Folder.unlink, self.name))
 
     def forget(self) -> None:
         if self.old is not None:
             with suppress(OSError, NotPlainError):
-                self.do(_Folder.unlink, self.old)
+                self.do(Folder.unlink, self.old)
 
     def do(self, act: Callable[..., None], *names: str) -> None:
-        with _folder(self.root, self.parents) as folder:
+        with open_folder(self.root, self.parents) as folder:
             act(folder, *names)
 
 
@@ -227,7 +193,7 @@ def replace_plain(
     Raises NotPlainError if a link or a file stands on the way, and OSError.
     """
     *parents, name = path.split("/")
-    with _folder(root, parents, []) as folder:
+    with open_folder(root, parents, []) as folder:
         with suppress(FileNotFoundError):
             folder.unlink(name)
         fd = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode)
@@ -244,7 +210,7 @@ def replace_plain(
 def append_plain(root: Path, path: str, content: bytes) -> None:
     """Append to a regular file below `root`, or make it. Raises NotPlainError and OSError."""
     *parents, name = path.split("/")
-    with _folder(root, parents, []) as folder:
+    with open_folder(root, parents, []) as folder:
         if (found := folder.stat(name)) is not None:
             _require_regular(found, path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _FILE | _PATIENCE
@@ -256,7 +222,7 @@ def append_plain(root: Path, path: str, content: bytes) -> None:
 def make_plain(folder: Path) -> None:
     """Make a folder, unless it exists. Raises NotPlainError if a link or a file is in its place."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _folder(folder.parent, (folder.name,), []):
+    with open_folder(folder.parent, (folder.name,), []):
         pass
 
 
@@ -264,13 +230,13 @@ def link_plain(root: Path, path: str, target: str) -> None:
     """Make a link at `path` below `root`, where nothing may be. Creates missing folders. Raises
     NotPlainError if a link or a file stands on the way, and OSError."""
     *parents, name = path.split("/")
-    with _folder(root, parents, []) as folder:
+    with open_folder(root, parents, []) as folder:
         folder.link(name, target)
 
 
 def _staged(root: Path, path: str, content: bytes, undo: Undo) -> _New:
     *parents, name = path.split("/")
-    with _folder(root, parents, undo) as folder:
+    with open_folder(root, parents, undo) as folder:
         found = folder.stat(name)
         if found is not None:
             _require_regular(found, path)
@@ -278,7 +244,7 @@ def _staged(root: Path, path: str, content: bytes, undo: Undo) -> _New:
         old = None if found is None else f"{unique}.old"
         new = _New(root, parents, name, f"{unique}.new", old)
         fd = folder.open(new.draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE)
-        undo.append(partial(new.do, _Folder.unlink, new.draft))
+        undo.append(partial(new.do, Folder.unlink, new.draft))
         with os.fdopen(fd, "wb") as file:
             if found is not None and hasattr(os, "fchmod"):
                 os.fchmod(fd, stat.S_IMODE(found.st_mode) & 0o777)
@@ -287,60 +253,26 @@ def _staged(root: Path, path: str, content: bytes, undo: Undo) -> _New:
 
 
 def _require_regular(found: os.stat_result, path: str) -> None:
-    if not stat.S_ISREG(found.st_mode) or _stands_elsewhere(found):
+    if not stat.S_ISREG(found.st_mode) or stands_elsewhere(found):
         kind = "a link" if stat.S_ISLNK(found.st_mode) else "no regular file"
         raise NotPlainError(f"{path} is {kind}; Tidegate reads and writes only regular files here")
-
-
-def _stands_elsewhere(found: os.stat_result) -> bool:
-    return bool(getattr(found, "st_file_attributes", 0) & _REPARSE)
 
 
 def _entries(root: Path, path: str) -> list[tuple[str, bool, bool]]:
     """(name, is a folder, is a regular file) of each entry of a folder, without links."""
     with (
         suppress(FileNotFoundError),
-        _folder(root, path.split("/")) as folder,
+        open_folder(root, path.split("/")) as folder,
         os.scandir(folder.path if folder.fd is None else folder.fd) as entries,
     ):
         return [
             (
                 entry.name,
                 entry.is_dir(follow_symlinks=False)
-                and not (os.name == "nt" and _stands_elsewhere(entry.stat(follow_symlinks=False))),
+                and not (os.name == "nt" and stands_elsewhere(entry.stat(follow_symlinks=False))),
                 entry.is_file(follow_symlinks=False),
             )
             for entry in entries
             if entry.name != ".git"
         ]
     return []
-
-
-@contextmanager
-def _folder(root: Path, parts: Sequence[str], made: Undo | None = None) -> Iterator[_Folder]:
-    """The folder at `parts` below `root`. With `made`, missing folders are created and their
-    removal is added to `made`."""
-    opened: list[int] = []
-    folder = _Folder(root, _descend(None, str(root), opened, follow=True))
-    try:
-        for part in parts:
-            if made is not None and folder.stat(part) is None:
-                folder.make(part)
-                made.append((folder.path / part).rmdir)
-            if (found := folder.stat(part)) is None:
-                raise FileNotFoundError(part)
-            if not stat.S_ISDIR(found.st_mode) or _stands_elsewhere(found):
-                raise NotPlainError(f"{part} is a link or no folder; no link is followed here")
-            folder = _Folder(folder.path / part, _descend(folder.fd, part, opened))
-        yield folder
-    finally:
-        for fd in opened:
-            os.close(fd)
-
-
-def _descend(fd: int | None, name: str, opened: list[int], *, follow: bool = False) -> int | None:
-    if not _HAS_FOLDERS:
-        return None
-    flags = os.O_RDONLY | (os.O_DIRECTORY if follow else _FOLDER)
-    opened.append(os.open(name, flags, dir_fd=fd))
-    return opened[-1]

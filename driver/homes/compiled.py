@@ -14,8 +14,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from driver.filesystem.safe_file_access import NotPlainError, replace_plain
-from driver.filesystem.tree import TooManyError, copy_into, snapshot
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.plain_copies import Below, copy_plain
+from driver.filesystem.safe_file_access import replace_plain
+from driver.filesystem.tree import TooManyError, snapshot
 from state_store.values.lazy_dataclass import dataclass
 
 GO = ".cache/go-build"
@@ -74,7 +76,7 @@ class CachesOfTest:
             if taken or not source.is_dir() or source.is_symlink():
                 continue
             with suppress(OSError, NotPlainError):  # then the compiler begins from nothing
-                copy_into(source, target)
+                copy_plain(Below(self.folder, name), Below(home, name))
                 if name == GO:  # Go also keeps results of tests; each of ours runs
                     now = f"{time.time_ns()}\n".encode()
                     replace_plain(target, "testexpire.txt", now, mode=0o600)

@@ -13,8 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from driver.filesystem.safe_file_access import NotPlainError, read_plain, replace_plain
-from driver.filesystem.tree import copy_into
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.plain_copies import Below, copy_plain
+from driver.filesystem.safe_file_access import read_plain, replace_plain
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import read_bytes, write_bytes_atomic
 from state_store.documents.strict_json import parse_foreign
@@ -42,10 +43,10 @@ def lend(login: Iterable[LoginFile], home: Path) -> Lent:
     """Copy the login into a home; returns the contents of the files that may be renewed."""
     lent = dict[LoginFile, bytes]()
     for one in login:
-        target = home / one.name
         with suppress(OSError, TidegateError, ValueError):  # then the program tells what it lacks
             if one.source.is_dir():
-                copy_into(one.source, target)
+                real = one.source.resolve()  # the user may have a link there
+                copy_plain(Below(real.parent, real.name), Below(home, one.name))
                 continue
             content = read_bytes(one.source, _MAX_BYTES)
             if one.keep:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from driver.filesystem.safe_file_access import NotPlainError, link_plain
-from driver.filesystem.tree import copy_into
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.plain_copies import Below, copy_plain
+from driver.filesystem.safe_file_access import link_plain
 from driver.homes.compiled import COMPILED, CachesOfTest
 from driver.homes.login import Lent, LoginFile, lend
 from driver.homes.toolchains import TOOLCHAIN_PLACES
@@ -61,8 +62,9 @@ class HomeRecipe:
         for name, target in self.links:
             if self.has_own_caches and name in _MADE_ANEW:
                 continue
-            if view != self.user and (kept := _kept(view, name)):
-                copy_into(kept, home / name)
+            if view != self.user and _is_kept(view, name):
+                with suppress(NotPlainError):
+                    copy_plain(Below(view, name), Below(home, name))
             else:
                 _link(home, name, target)
         if self.compiled is not None:
@@ -100,11 +102,11 @@ def _for_java(home: Path, given: Mapping[str, str]) -> dict[str, str]:
     return {"MAVEN_OPTS": options, "GRADLE_USER_HOME": f"{home}/.gradle"}
 
 
-def _kept(view: Path, name: str) -> Path | None:
-    """The copy of a setting in a view of the home; None where the view leads to the home."""
+def _is_kept(view: Path, name: str) -> bool:
+    """True for the copy of a setting in a view of the home; False where that leads to the home."""
     path = view / name
     parts = (path, *(one for one in path.parents if view in one.parents))
-    return path if path.exists() and not any(one.is_symlink() for one in parts) else None
+    return path.exists() and not any(one.is_symlink() for one in parts)
 
 
 def _link(home: Path, name: str, target: str) -> None:

@@ -11,7 +11,8 @@ from driver.agents.dispatch import dispatch
 from driver.backend_api.driver import WorkerResult
 from driver.domain.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
 from driver.domain.results import Attempt, Verdict
-from driver.filesystem.safe_file_access import NotPlainError, open_plain
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import open_plain
 from driver.pipeline.definition import Phase
 from driver.pipeline_run.phase_prompt import phase_prompt
 from driver.pipeline_run.step_log import Started

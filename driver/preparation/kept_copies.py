@@ -15,10 +15,12 @@ import itertools
 import os
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from driver.filesystem.tree import Signature, copy_into, newest_of, remove_tree, signature_at
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.plain_copies import Below, copy_plain, make_folder, move_plain
+from driver.filesystem.tree import Signature, newest_of, remove_tree, signature_at
 from driver.preparation.copies import copy_folder
 from driver.preparation.stat_listing import StatListing
 
@@ -128,15 +130,14 @@ class KeptCopies:
     def restore(self, path: str, place: Path) -> bool:
         """Copy one file, link or folder, without its content, again; False if its source changed
         since the start."""
-        source, target = self._top / path, place / path
-        found = signature_at(str(source))
+        found = signature_at(f"{self._top}/{path}")
         if found is None or all(found != seen.get(path) for seen in self._at_start.values()):
             return False
-        if stat.S_ISDIR(found[0]):
-            target.mkdir()
-            target.chmod(stat.S_IMODE(found[0]))
-        else:
-            copy_into(source, target)
+        with _links_refused():
+            if stat.S_ISDIR(found[0]):
+                make_folder(Below(place, path), stat.S_IMODE(found[0]))
+            else:
+                copy_plain(Below(self._top, path), Below(place, path))
         return True
 
     def _listing(self, place: Path) -> StatListing:
@@ -168,9 +169,9 @@ class KeptCopies:
     def _move(self, here: Path, there: Path) -> list[str]:
         """Move the copied folders; returns their names."""
         folders = [name for name in self.names if _is_folder(here / name)]
-        for name in folders:
-            (there / name).parent.mkdir(parents=True, exist_ok=True)
-            (here / name).rename(there / name)
+        with _links_refused():
+            for name in folders:
+                move_plain(Below(here, name), Below(there, name))
         return folders
 
 
@@ -220,10 +221,20 @@ class KeptCopy:
         """Undo the change of one path; False if its source has changed too."""
         whole, before = self.place / path, self.seen.get(path)
         if now and before and stat.S_ISDIR(now[0]) and stat.S_ISDIR(before[0]):
-            whole.chmod(stat.S_IMODE(before[0]))
+            with _links_refused():
+                make_folder(Below(self.place, path), stat.S_IMODE(before[0]))
             return True
         remove_tree(whole)
         return before is None or self._copies.restore(path, self.place)
+
+
+@contextlib.contextmanager
+def _links_refused() -> Iterator[None]:
+    """A link in place of a folder, which a test may have put there, is a failure like others."""
+    try:
+        yield
+    except NotPlainError as refused:
+        raise OSError(errno.ELOOP, str(refused)) from refused
 
 
 def _without(seen: Mapping[str, Signature], names: set[str]) -> dict[str, Signature]:

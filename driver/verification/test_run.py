@@ -17,12 +17,8 @@ from driver.execution.process_marks import new_mark
 from driver.execution.processes import child_environment
 from driver.filesystem.build_folders import private_builds
 from driver.filesystem.kept_output import ENDINGS, OUT, both_files
-from driver.filesystem.safe_file_access import (
-    NotPlainError,
-    open_plain,
-    regular_bytes,
-    replace_plain,
-)
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import open_plain, regular_bytes, replace_plain
 from driver.policy import known_red
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind

@@ -27,9 +27,12 @@ def lax(scene: Scene) -> None:
     path.write_text("lax\n")
 
 
+@pytest.mark.parametrize("home", ["private", "host"])
 @beside
-def test_a_setting_that_an_agent_writes_in_the_home_is_hidden_from_tests(folder: Path) -> None:
-    scene = Scene(folder, FILES)
+def test_a_setting_that_an_agent_writes_in_the_home_is_hidden_from_tests(
+    folder: Path, home: str
+) -> None:
+    scene = Scene(folder, FILES, config=f'[sandbox]\nhome = "{home}"\n')
 
     def agent(agent: Agent) -> None:
         agent.write({"a.txt": "still bad\n"})

@@ -132,7 +132,7 @@ def test_who_changes_what_all_tests_run_with_ships_nothing(
 )
 @beside
 def test_work_that_imports_what_was_installed_meanwhile_waits_for_a_person(folder: Path) -> None:
-    scene = Scene(folder, CALC)
+    scene = Scene(folder, CALC, config='[sandbox]\nhome = "host"\n')
     owned = item("a", "calc.py", [sys.executable, "-m", "pytest", "-q", "tests"])
     report, driver = scene.play({"a": lambda agent: _module_at_home(agent, scene)}, [owned])
     assert (verdicts(report), len(driver.requests)) == ({"a": "undecided"}, 1)

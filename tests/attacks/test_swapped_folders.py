@@ -19,15 +19,13 @@ from driver.backends.command import CommandDriver
 from driver.backends.recorded import RecordedFile
 from driver.backends.replay import apply_files
 from driver.domain.results import MODE_FILE, MODE_LINK
-from driver.filesystem.safe_file_access import (
-    NotPlainError,
-    append_plain,
-    link_plain,
-    replace_plain,
-)
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.plain_copies import Below, copy_plain, make_folder, move_plain
+from driver.filesystem.safe_file_access import append_plain, link_plain, replace_plain
 from driver.git.private_git import PrivateGit, open_repository
 from driver.homes.login import LoginFile
 from driver.homes.private_home import HomeRecipe
+from driver.preparation.kept_copies import KeptCopies
 from driver.verification.test_run import counted_run
 from driver.workspace.agent_clone import put_back_head
 from driver.workspace.clone_context import CloneContext
@@ -63,7 +61,42 @@ def one_sentence(error: BaseException) -> bool:
     return bool(str(error)) and "\n" not in str(error)
 
 
+def source(root: Path, path: str) -> Path:
+    """A folder of ours, with a file and a folder at `path`."""
+    ours = root.parent / "ours"
+    (ours / path).mkdir(parents=True, exist_ok=True)
+    (ours / path / "inner").write_text("ours")
+    (ours / path).with_name("plain").write_text("ours")
+    return ours
+
+
+def restored(root: Path, path: str) -> None:
+    ours = source(root, path)
+    assert KeptCopies(ours, ("a",), {}, root.parent / "spare").restore(path, root)
+
+
+def copied(root: Path, path: str) -> None:
+    ours = source(root, path)
+    plain = f"{path.rpartition('/')[0]}/plain"
+    copy_plain(Below(ours, plain), Below(root, path))
+
+
+def moved(root: Path, path: str) -> None:
+    move_plain(Below(source(root, path), path), Below(root, path))
+
+
+def lent(root: Path, path: str) -> None:
+    """What a compiler made is lent to a home that has a link."""
+    ours = source(root, path)
+    copy_plain(Below(ours, path), Below(root, path))
+
+
 WRITES: Mapping[str, Write] = {
+    "a copy that is mended": restored,
+    "a copy of a file": copied,
+    "a copy of a folder": lent,
+    "a folder that is moved": moved,
+    "a folder that is made": lambda root, path: make_folder(Below(root, path), 0o777),
     "replace": lambda root, path: replace_plain(root, path, b"ours"),
     "append": lambda root, path: append_plain(root, path, b"ours"),
     "link": lambda root, path: link_plain(root, path, "/nowhere"),
@@ -102,6 +135,32 @@ def test_a_link_in_place_of_the_file_is_replaced_or_refused(tmp_path: Path, deco
         link_plain(root, "linked", "/nowhere")
     assert (root / "replaced").read_bytes() == (root / "replayed").read_bytes() == b"ours"
     assert not (root / "replaced").is_symlink()
+    assert_untouched(decoy)
+
+
+def test_a_copy_is_like_its_source_and_leads_nowhere_else(tmp_path: Path, decoy: Path) -> None:
+    old = tmp_path / "old"
+    (old / "deep" / "er").mkdir(parents=True)
+    (old / "deep" / "er" / "program").write_text("#!")
+    (old / "deep" / "er" / "program").chmod(0o751)
+    (old / "deep" / "link").symlink_to(decoy / "file")
+    (old / "deep" / "folder").symlink_to(decoy)
+    os.mkfifo(old / "deep" / "pipe")
+    (old / "deep").chmod(0o711)
+    for path in (old / "deep" / "er" / "program", old / "deep"):
+        os.utime(path, ns=(10**18, 10**18 + 7))
+    copy_plain(Below(tmp_path, "old"), Below(tmp_path, "new/place"))
+    names = ("deep", "deep/er", "deep/er/program", "deep/link", "deep/folder")
+    new = tmp_path / "new" / "place"
+    assert {str(one.relative_to(new)) for one in new.rglob("*")} == {*names}
+    for name in names:
+        one, other = (old / name).lstat(), (new / name).lstat()
+        assert (one.st_mode, one.st_mtime_ns) == (other.st_mode, other.st_mtime_ns), name
+    assert (new / "deep" / "link").readlink() == decoy / "file"
+    with pytest.raises(FileExistsError):
+        copy_plain(Below(tmp_path, "old/deep/er"), Below(tmp_path, "new/place"))
+    with pytest.raises(NotPlainError):
+        move_plain(Below(new, "deep/folder"), Below(tmp_path, "moved"))
     assert_untouched(decoy)
 
 

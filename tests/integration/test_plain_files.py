@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from driver.backends.http.owned_files import show_owned
+from driver.filesystem.open_folders import NotPlainError
 from driver.filesystem.safe_file_access import (
     MAX_LISTED,
-    NotPlainError,
     list_plain,
     read_plain,
     regular_bytes,

@@ -9,7 +9,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from driver.filesystem.safe_file_access import NotPlainError, open_plain
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import open_plain
 from state_store.documents import strict_json
 from state_store.documents.strict_json import parse_foreign
 

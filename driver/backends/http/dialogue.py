@@ -42,7 +42,8 @@ from driver.backends.http.patch_protocol import (
 )
 from driver.backends.http.reply import TransportError
 from driver.backends.http.request_shape import Shapes, payload, without_refused
-from driver.filesystem.safe_file_access import NotPlainError, append_plain
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import append_plain
 from state_store.redaction.installed import redacted_value
 from state_store.values.lazy_dataclass import dataclass, field
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from driver.backends.http.patch_protocol import Shown, file_line, size_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
-from driver.filesystem.safe_file_access import NotPlainError, TooLargeError, list_plain, read_plain
+from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.safe_file_access import TooLargeError, list_plain, read_plain
 from state_store.documents.errors import CannotRunError, InputError
 
 
