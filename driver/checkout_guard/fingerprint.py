@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar, cast
 
+from driver.checkout_guard.plain_settings import plain_settings
 from driver.filesystem.change_detector import ChangeDetector
 from driver.filesystem.open_folders import NotPlainError
 from driver.filesystem.safe_file_access import open_plain, regular_bytes
@@ -47,6 +48,7 @@ SETTING = "setting "  # the same: of a checker, in the home
 HOOKS = "hooks"
 _INFO = ("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _ALTERNATES = "objects/info/alternates"
+_FIRST = "as at the start"
 _HASHED_WHOLE = 1 << 20  # larger files are compared by stat data
 
 # Everyday commands and editors write these keys, and none of them names a program.
@@ -94,7 +96,7 @@ class CheckoutWatch:
     The index counts by its entries, so a refresh of its stat data by an editor's `git status` is no
     difference. Unmodified files count by the index, modified and untracked files by content.
     Ignored files and changes below the folders `apart` do not count. `now_ns` is the clock of the
-    checkout's file system.
+    checkout's file system. `settings` are those that are `configured`, if they were just read.
     """
 
     def __init__(
@@ -104,12 +106,19 @@ class CheckoutWatch:
         scratch: Path,
         apart: Iterable[Path] = (),
         now_ns: Callable[[], int] = time.time_ns,
+        settings: Iterable[tuple[str, str]] = (),
     ) -> None:
         self._repo = repo
         self._environ = environ
         self._scratch = scratch
         self._kept: dict[str, tuple[object, object]] = {}
+        self._first_copy: str | None = None
+        self._first_index = ""
         lay_git_dir(scratch, repo, head=repo.head)
+        named = dict(settings).get("core.excludesfile", "~" if not settings else "")
+        if not named.startswith(("~", "%")):  # which git would replace
+            at = _signature(repo.common_dir / "config")
+            self._kept["ignores"] = at, named or self._usual_ignores()
         exclude = repo.common_dir / "info" / "exclude"
         own = (repo.git_dir / "index", repo.common_dir / "config", exclude)
         self._changes = ChangeDetector(
@@ -125,7 +134,7 @@ class CheckoutWatch:
         for tree in _below(common / "worktrees", 1):
             parts[WORKTREE + tree.name] = self._digest(tree / "gitdir", tree / "commondir")
         index = self._repo.git_dir / "index"
-        parts["index"] = self._known("index", _signature(index), self._index_digest)
+        parts["index"] = self._known("index", _signature(index), self._index_state)
         # Marked before git reads: the next look then sees a change made meanwhile.
         mark, now = self._changes.mark(), self._touched_now
         touched = now() if mark is None else self._known("touched", mark, now)
@@ -149,12 +158,15 @@ class CheckoutWatch:
         env = user_environment(self._environ)
         asked = ("config", "--file", str(path), "--no-includes", "--list", "-z")
         there = os.path.lexists(path)
-        listed = run_git(asked, cwd=self._repo.top, env=env, accept=(0, 1, 128)) if there else None
-        if listed is None or not listed.ok:
-            return {f"{CONFIG}{path.name}": _digest_of(_content(path))}
+        pairs = plain_settings(path) if there else None
+        if pairs is None:
+            accept = (0, 1, 128)
+            listed = run_git(asked, cwd=self._repo.top, env=env, accept=accept) if there else None
+            if listed is None or not listed.ok:
+                return {f"{CONFIG}{path.name}": _digest_of(_content(path))}
+            pairs = [record.partition("\n")[::2] for record in records(listed.stdout)]
         found: dict[str, list[str]] = {}
-        for record in records(listed.stdout):
-            key, _, value = record.partition("\n")
+        for key, value in pairs:
             found.setdefault(CONFIG + redacted(key), []).append(value)
         return {key: _digest_of(raw("\0".join(values))) for key, values in found.items()}
 
@@ -175,12 +187,33 @@ class CheckoutWatch:
         parts["stash"] = parts.pop(f"{REF}refs/stash", "")
         return parts | {"branch": head, "HEAD": found.get(branch, head)}
 
+    def _index_state(self) -> str:
+        """A text that differs for other entries. Git reads the first index only after a change, if
+        our copy is still the one that was made."""
+        if self._first_copy is None:
+            self._copy_index()
+            self._first_copy = self._copied()
+            return _FIRST
+        if not self._first_index:
+            whole = self._copied() == self._first_copy
+            self._first_index = self._index_digest() if whole else "not known any more"
+        self._copy_index()
+        now = self._index_digest()
+        return _FIRST if now == self._first_index else now
+
     def _index_digest(self) -> str:
+        return _digest_of(self._git("ls-files", "-z", "-v", "-s"))
+
+    def _copied(self) -> str:
+        """A digest of our copies."""
+        files = (self._scratch / "index", *sorted(self._scratch.glob("sharedindex.*")))
+        return _digest_of(*(regular_bytes(path) for path in files if path.exists()))
+
+    def _copy_index(self) -> None:
         own = self._repo.git_dir
         for name in ("index", *(path.name for path in own.glob("sharedindex.*"))):
             with contextlib.suppress(FileNotFoundError):
                 shutil.copy2(own / name, self._scratch / name)
-        return _digest_of(self._git("ls-files", "-z", "-v", "-s"))
 
     def _touched_now(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
@@ -202,8 +235,11 @@ class CheckoutWatch:
         asked = ("config", "--path", "--get", "core.excludesFile")
         env = user_environment(self._environ)
         named = run_git(asked, cwd=self._repo.top, env=env, accept=(0, 1))
+        return text(named.stdout).rstrip("\n") or self._usual_ignores()
+
+    def _usual_ignores(self) -> str:
         home = self._environ.get("XDG_CONFIG_HOME") or f"{self._environ.get('HOME', '')}/.config"
-        return text(named.stdout).rstrip("\n") or f"{home}/git/ignore"
+        return f"{home}/git/ignore"
 
     def _digest(self, *paths: Path) -> str:
         digests = [self._known(str(p), _signature(p), lambda p=p: _content(p)) for p in paths]  # type: ignore[misc]

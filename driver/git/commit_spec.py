@@ -1,11 +1,12 @@
-"""Specifies commits, and builds the input of `git fast-import`. Pure."""
+"""Specifies commits and changes, and builds the input of `git fast-import`. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from driver.domain.results import Change
 from driver.git.command import c_quoted, raw
+from driver.tree_files.small_trees import Entry
 from state_store.values.lazy_dataclass import dataclass
 
 
@@ -50,3 +51,26 @@ def import_stream(ref: str, parent: str, specs: Sequence[CommitSpec]) -> bytes:
 def _name(text: str) -> str:
     """A name or address without line breaks and angle brackets."""
     return "".join(char for char in text if char not in "<>\n\r\0").strip()
+
+
+def change_of(entry: str, path: str) -> Change:
+    """The change that a raw line of `git diff-tree` tells."""
+    base_mode, mode, base_blob, blob, status = entry.lstrip(":").split(" ")
+    gone, new = status == "D", status == "A"
+    return Change(
+        path=path,
+        mode=None if gone else mode,
+        blob=None if gone else blob,
+        base_mode=None if new else base_mode,
+        base_blob=None if new else base_blob,
+    )
+
+
+def changes_between(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> tuple[Change, ...]:
+    """The changes from the files of one tree to those of another, in the order of git."""
+    changed = {p for p in before.keys() | after.keys() if before.get(p) != after.get(p)}
+    none = (None, None)
+    return tuple(
+        Change(path, *after.get(path, none), *before.get(path, none))
+        for path in sorted(changed, key=raw)
+    )

@@ -20,12 +20,7 @@ _FANOUT = 1024
 
 def misnamed(printed: bytes) -> tuple[str, ...]:
     """The names of objects that are missing or have another content."""
-    wrong = []
-    for one in read_objects(printed):
-        algorithm = "sha256" if len(one.name) == 64 else "sha1"
-        if not one.kind or one.name != object_name(one.kind, one.body, algorithm):
-            wrong.append(one.name)
-    return tuple(wrong)
+    return tuple(one.name for one in read_objects(printed) if not is_named(one))
 
 
 def object_name(kind: str, body: bytes, algorithm: str) -> str:
@@ -64,6 +59,12 @@ def read_objects(printed: bytes) -> Iterator[GitObject]:
         at += size + 1
 
 
+def is_named(one: GitObject) -> bool:
+    """True if an object is there and has the content that its name says."""
+    algorithm = "sha256" if len(one.name) == 64 else "sha1"
+    return bool(one.kind) and one.name == object_name(one.kind, one.body, algorithm)
+
+
 class Recent:
     """A cache of just examined objects, which are soon read again. Only for objects whose content
     fits their name. Thread safe."""
@@ -71,10 +72,10 @@ class Recent:
     def __init__(self) -> None:
         self._kept = deque[Mapping[str, bytes]](maxlen=_KEPT)
 
-    def keep(self, printed: bytes) -> None:
-        """Keep the printed objects, unless they are too many or too large."""
-        if len(printed) <= _KEPT_BYTES:
-            self._kept.append({one.name: one.body for one in read_objects(printed)})
+    def keep(self, objects: Sequence[GitObject]) -> None:
+        """Keep objects, unless they are too large."""
+        if sum(len(one.body) for one in objects) <= _KEPT_BYTES:
+            self._kept.append({one.name: one.body for one in objects})
 
     def among(self, names: Sequence[str]) -> dict[str, bytes]:
         """The contents of the named objects, if they are still kept."""

@@ -43,7 +43,7 @@ from driver.git.repository import (
     toplevel_of,
 )
 from driver.tree_files.small_edits import note_small
-from driver.tree_files.small_trees import Entry, write_small
+from driver.tree_files.small_trees import Entry, with_changes, write_small
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass
 
@@ -238,7 +238,24 @@ class PrivateGit(PrivateTrees):
             self._derive(before, tree, spec.changes)
             before = tree
         self.small.trees |= dict(zip(lines[::2], trees, strict=True))
+        self._new_commits.update(lines[::2])
         return tuple(map(Commit, lines[::2], trees))
+
+    def trees_after(self, parent: str, specs: Sequence[CommitSpec]) -> tuple[str, ...]:
+        """The tree of each commit that `import_commits` would make on `parent`. They may be lost in
+        a crash."""
+        before = self.small.trees.get(parent, "")
+        trees = list[str]()
+        for spec in specs:
+            files = self.small.files_of(before)
+            if files is None:
+                return tuple(commit.tree for commit in self.import_commits(parent, specs))
+            changes = [(c.path, c.mode, c.blob) for c in spec.changes]
+            tree = self._loose.tree_of(with_changes(files, changes), self._stored)
+            self.small.derive(before, tree, changes)
+            trees.append(tree)
+            before = tree
+        return tuple(trees)
 
     def stage(self, work_tree: Path, index: Path, paths: Sequence[str]) -> None:
         """Record the content, mode and stat data of files on disk in an index."""
@@ -284,7 +301,9 @@ class PrivateGit(PrivateTrees):
         env = self.env
         at = f"--git-dir={repo.git_dir}"
         have = (at, "cat-file", "-e", commit)
-        if not run_git(have, cwd=repo.top, env=env, accept=(0, 1, 128)).ok:
+        is_new = commit in self._new_commits  # made by this run, and not given away yet
+        self._new_commits.discard(commit)
+        if is_new or not run_git(have, cwd=repo.top, env=env, accept=(0, 1, 128)).ok:
             # Also those that the user's repository has: `index-pack` then refuses a forged one,
             # which another program laid there under the name of our object. No fetch, so no
             # FETCH_HEAD.

@@ -13,6 +13,7 @@ from typing import Self
 
 from driver.domain.results import MODE_NESTED, Change
 from driver.execution.processes import Captured
+from driver.filesystem.abilities import keeps_what_git_needs
 from driver.git.command import (
     BULK_TIMEOUT_S,
     LOCAL_TIMEOUT_S,
@@ -23,10 +24,11 @@ from driver.git.command import (
     run_git,
     text,
 )
+from driver.git.commit_spec import change_of, changes_between
 from driver.git.loose_objects import MODE_FOLDER
-from driver.git.object_check import Recent, misnamed, read_objects, touched_since
-from driver.git.repository import Repository, borrow_objects
-from driver.tree_files.small_trees import MOST_BYTES, Entry, SmallTrees
+from driver.git.object_check import Recent, is_named, misnamed, read_objects, touched_since
+from driver.git.repository import Repository, borrow_objects, lay_git_dir
+from driver.tree_files.small_trees import MOST_BYTES, Entry, SmallTrees, is_plain
 from state_store.values.lazy_dataclass import dataclass, field
 
 
@@ -40,6 +42,7 @@ class PrivateDir:
     env: Mapping[str, str] = field(repr=False)
     _recent: Recent = field(default_factory=Recent, repr=False, compare=False)
     _stored: set[str] = field(default_factory=set, repr=False, compare=False)  # trees, by id
+    _new_commits: set[str] = field(default_factory=set, repr=False, compare=False)
     small: SmallTrees = field(default_factory=SmallTrees, repr=False, compare=False)
 
     @classmethod
@@ -47,9 +50,14 @@ class PrivateDir:
         """Create the git dir at `path`, which must not exist. Copies only a shallow file."""
         path.mkdir(parents=True, exist_ok=True)
         env = private_environment(environ, path)
-        made = ("init", "--quiet", "--bare", "--template=", f"--object-format={repo.object_format}")
-        run_git((*made, str(path)), cwd=path, env=env)
-        borrow_objects(path, repo)
+        if keeps_what_git_needs(path):
+            config = "\tfilemode = true\n\tbare = true\n"
+            lay_git_dir(path, repo, head="ref: refs/heads/none", config=config)
+        else:
+            kind = f"--object-format={repo.object_format}"
+            init = ("init", "--quiet", "--bare", "--template=", kind, str(path))
+            run_git(init, cwd=path, env=env)
+            borrow_objects(path, repo)
         return cls(path, repo.object_format, environ, env)
 
     @classmethod
@@ -143,9 +151,30 @@ class PrivateTrees(PrivateDir):
         found = next(read_objects(printed))
         if found.kind != "commit" or found.name != commit:
             return b""
-        if not misnamed(printed):
-            self._recent.keep(printed)
+        if is_named(found):
+            self._recent.keep([found])
         return found.body
+
+    def begin(self, commit: str, *, few: bool) -> tuple[str, dict[str, Entry]]:
+        """The tree of a commit and everything `listed` in it, noted for `small`. With `few` files
+        the contents of a small tree are read as well, as its checkouts need them."""
+        if not few:
+            tree = self.tree_of(commit)
+            listed = self.listed(tree)
+            self.small.begin(commit, tree, _files_in(listed))
+            return tree, listed
+        listed, size = self._listed(commit, "-l")
+        files = _files_in(listed)
+        names = {name for _, name in files.values()} if is_plain(files) else set[str]()
+        fed = "\n".join((commit, *(names if size <= MOST_BYTES else ()), "")).encode()
+        first, *blobs = read_objects(self._git("cat-file", "--batch", stdin=fed).stdout)
+        self._recent.keep([first] if is_named(first) else [])
+        tree = self.tree_of(commit)
+        self._stored.add(tree)
+        self.small.begin(commit, tree, files)
+        if blobs and all(one.kind for one in blobs):
+            self.small.texts = {one.name: one.body for one in blobs}
+        return tree, listed
 
     def subtree(self, commit: str, path: str) -> str:
         """The id of a folder's tree in a commit, or "". The folder "" is the whole tree."""
@@ -183,10 +212,10 @@ class PrivateTrees(PrivateDir):
             return ()
         before, after = self.small.files_of(base_tree), self.small.files_of(tree)
         if before is not None and after is not None:
-            return _changes_of(before, after)
+            return changes_between(before, after)
         listed = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree, tree)
         fields = records(listed.stdout)
-        changes = tuple(map(_change, fields[::2], fields[1::2]))
+        changes = tuple(map(change_of, fields[::2], fields[1::2]))
         self._derive(base_tree, tree, changes)
         return changes
 
@@ -203,7 +232,7 @@ class PrivateTrees(PrivateDir):
         # No field is empty, so two NULs occur only between the changes and the patch.
         listed, _, patch = self._git(*asked).stdout.partition(b"\0\0")
         fields = records(listed.rstrip(b"\0") + b"\0")
-        entries = [*map(_change, fields[::2], fields[1::2])]
+        entries = [*map(change_of, fields[::2], fields[1::2])]
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
         changes = tuple(c for c in entries if MODE_FOLDER not in (c.mode, c.base_mode))
         self._derive(base_tree, tree, changes)
@@ -216,12 +245,18 @@ class PrivateTrees(PrivateDir):
 
     def listed(self, tree: str) -> dict[str, Entry]:
         """Mode and id of everything in a tree, folders too, by path."""
-        entries = records(self._git("ls-tree", "-r", "-t", "-z", tree).stdout)
-        pairs = (entry.partition("\t")[::2] for entry in entries)
-        fields = ((path, facts.split(" ")) for facts, path in pairs)
-        found = {path: (mode, name) for path, (mode, _, name) in fields}
-        self._stored.update({tree}, (one for mode, one in found.values() if mode == MODE_FOLDER))
+        found, _ = self._listed(tree)
+        self._stored.add(tree)
         return found
+
+    def _listed(self, tree: str, *sizes: str) -> tuple[dict[str, Entry], int]:
+        """What is `listed`; with "-l" also the size of all files."""
+        entries = records(self._git("ls-tree", "-r", "-t", "-z", *sizes, tree).stdout)
+        pairs = (entry.partition("\t")[::2] for entry in entries)
+        fields = [(path, facts.split()) for facts, path in pairs]
+        found = {path: (facts[0], facts[2]) for path, facts in fields}
+        self._stored.update(one for mode, one in found.values() if mode == MODE_FOLDER)
+        return found, sum(int(one) for _, (*_, one) in fields if sizes and one.isdecimal())
 
     def replaced(self, ids: Set[str], borrowed: Path) -> tuple[str, ...]:
         """The ids of forged objects written since this git dir was created, in it or in the folder
@@ -246,7 +281,7 @@ class PrivateTrees(PrivateDir):
             printed = run_git(argv, cwd=self.path, env=env, stdin=asked).stdout
             wrong = misnamed(printed)
             if not wrong and objects is None:
-                self._recent.keep(printed)
+                self._recent.keep([*read_objects(printed)])
             found += [one for one in wrong if one in ids]
         return tuple(found)
 
@@ -295,23 +330,5 @@ class PrivateTrees(PrivateDir):
         return known | (self.contents(rest) if rest else {})
 
 
-def _change(entry: str, path: str) -> Change:
-    base_mode, mode, base_blob, blob, status = entry.lstrip(":").split(" ")
-    gone, new = status == "D", status == "A"
-    return Change(
-        path=path,
-        mode=None if gone else mode,
-        blob=None if gone else blob,
-        base_mode=None if new else base_mode,
-        base_blob=None if new else base_blob,
-    )
-
-
-def _changes_of(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> tuple[Change, ...]:
-    """The changes from the files of one tree to those of another, in the order of git."""
-    changed = {p for p in before.keys() | after.keys() if before.get(p) != after.get(p)}
-    none = (None, None)
-    return tuple(
-        Change(path, *after.get(path, none), *before.get(path, none))
-        for path in sorted(changed, key=raw)
-    )
+def _files_in(listed: Mapping[str, Entry]) -> dict[str, Entry]:
+    return {path: entry for path, entry in listed.items() if entry[0] != MODE_FOLDER}

@@ -88,6 +88,17 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
     return replace(found, branch=_branch_of(found, environ))
 
 
+def opened_again(repo: Repository, environ: Mapping[str, str]) -> Repository:
+    """The same checkout at the commit and branch that it shows now. Raises as `open_repository`
+    does, which is asked unless the files of git tell the commit for certain."""
+    with suppress(OSError):
+        branch = _branch_of(repo, environ)
+        head = _commit_in_files(repo, f"refs/heads/{branch}") if branch else None
+        if head and os.path.lexists(repo.common_dir / "shallow") == repo.shallow:
+            return replace(repo, head=head, branch=branch)
+    return open_repository(repo.top, environ)
+
+
 def _branch_of(repo: Repository, environ: Mapping[str, str]) -> str | None:
     """The branch that is checked out; None on a detached HEAD."""
     path = repo.git_dir / "HEAD"
@@ -191,7 +202,7 @@ def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
     nearest = path.absolute()
     while not is_folder(nearest):
         nearest = nearest.parent
-    if not _may_be_in_repository(nearest):
+    if not may_be_in_repository(nearest):
         return None
     # A checkout of another user counts too. This command runs no program of the repository.
     env = with_config(user_environment(environ), (("safe.directory", "*"),))
@@ -200,7 +211,7 @@ def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
     return Path(text(done.stdout).removesuffix("\n")) if done.ok else None
 
 
-def _may_be_in_repository(folder: Path) -> bool:
+def may_be_in_repository(folder: Path) -> bool:
     """False if git cannot find a repository from a folder: none above it has a `.git`, or is a git
     dir itself."""
     real = Path(os.path.realpath(folder))
@@ -252,7 +263,7 @@ def lay_git_dir(
 ) -> None:
     """Write a git dir that borrows the user's objects, without template, hooks or remote.
 
-    `config` continues the `[core]` section.
+    `head` is a commit, or what the file HEAD says. `config` continues the `[core]` section.
 
     Six small writes are faster than `git clone --shared`, a process of 40 ms.
     """

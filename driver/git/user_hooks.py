@@ -78,10 +78,15 @@ def copy_hooks(
     return UserHooks(into / inside, into, snapshot(into)) if into.is_dir() else UserHooks()
 
 
-def missing_hooks(repository: Repository, environ: Mapping[str, str]) -> str:
+def missing_hooks(
+    repository: Repository,
+    environ: Mapping[str, str],
+    settings: Sequence[tuple[str, str]] = (),
+) -> str:
     """A sentence about a folder of hooks that the user's git is told of and that exists neither on
-    disk nor in the base; "" for none."""
-    folder = hooks_folder(repository, environ)
+    disk nor in the base; "" for none. `settings` are those that are `configured`, if they were just
+    read."""
+    folder = hooks_folder(repository, environ, settings)
     if folder == repository.common_dir / "hooks" or os.path.lexists(folder):
         return ""
     if inside := _inside(repository, folder):

@@ -144,7 +144,7 @@ class Integration:
             CommitSpec(item.slug, outcome.changes, "trial", "trial@localhost", _TRIAL_DATE)
             for item, outcome in entries
         ]
-        return tuple(commit.tree for commit in git.import_commits(head, specs))
+        return git.trees_after(head, specs)
 
     def ask(self, keys: Iterable[_Key]) -> Mapping[_Key, Answer]:
         """The answer of each test on its tree. A test that is red for the first time runs again.

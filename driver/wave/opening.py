@@ -72,12 +72,14 @@ def banner(wave: Wave) -> Iterator[str]:
         model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
         yield f"reviews are made by backend {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
-    for repository in (context.repository for context in wave.repositories.values()):
+    for context in wave.repositories.values():
+        repository = context.repository
         where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
         depth = ", a shallow clone" if repository.shallow else ""
         yield f"{repository.top}: builds on {where} at {repository.head[:12]}{depth}"
         hooks_run = wave.settings.ship.hooks == "run" and wave.shipping.is_wanted
-        if hooks_run and (missing := missing_hooks(repository, wave.settings.environ)):
+        environ = wave.settings.environ
+        if hooks_run and (missing := missing_hooks(repository, environ, context.configured)):
             yield f"warning: {missing}; {HOOKS_REMEDY}"
 
 
@@ -174,7 +176,7 @@ def _opener(
 ) -> RepositoryOpener:
     """The opener of the plan's repositories, which watches all but our own paths."""
     ours, settings = _own_paths(request), plan.settings
-    return RepositoryOpener(plan.items, settings, side, mark, key, ours, plan.target, walls)
+    return RepositoryOpener(plan, settings, side, mark, key, ours, walls)
 
 
 def _walls(

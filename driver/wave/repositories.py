@@ -24,14 +24,13 @@ from driver.git.private_git import (
     Repository,
     commit_at,
     find_remote,
-    open_repository,
 )
-from driver.git.repository import configured, read_from
+from driver.git.repository import read_from
 from driver.git.signing import signer_of
 from driver.git.user_hooks import copy_hooks
 from driver.preparation.kept_places import KeptPlaces, folder_of
 from driver.preparation.removal import finish_removals, remove_after_the_run
-from driver.run_state.plan import Planned
+from driver.run_state.plan import Plan
 from driver.test_command.invocations import programs
 from driver.walls.wave_walls import Walls
 from driver.workspace.base_branch import at_target
@@ -78,23 +77,21 @@ class SideProcesses:
 class RepositoryOpener:
     """Makes the repository contexts of a wave. `mark` is in the environment of its agents, `key` is
     the key of the marks of its tests and set-ups. Changes in or below the paths `ours` are
-    attributed to no item. `target` is the branch to start from and ship to, None for the
-    checked-out branch."""
+    attributed to no item."""
 
-    plan: Sequence[Planned]
+    plan: Plan
     settings: Settings
     side: SideProcesses
     mark: str
     key: str
     ours: tuple[Path, ...]
-    target: str | None
     walls: Walls
 
     def open(self, cleanup: contextlib.ExitStack) -> dict[str, RepositoryContext]:
         """A context for each repository or folder, by its key; `cleanup` closes and removes it.
         Raises CannotRunError if no workspaces can be made."""
         contexts: dict[str, RepositoryContext] = {}
-        for home in {planned.home.key: planned.home for planned in self.plan}.values():
+        for home in {planned.home.key: planned.home for planned in self.plan.items}.values():
             context: RepositoryContext = (
                 self._repository(home.top, cleanup) if home.top else InPlaceContext(home.folder)
             )
@@ -104,7 +101,7 @@ class RepositoryOpener:
 
     def _repository(self, top: Path, cleanup: contextlib.ExitStack) -> CloneContext:
         settings = self.settings
-        checkout = open_repository(top, settings.environ)
+        checkout = self.plan.survey.opened_at(top)
         root = workspace_root(settings.workspace.root, settings.environ, checkout)
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -117,20 +114,21 @@ class RepositoryOpener:
         cleanup.callback(_remove, folder, made, settings.environ)
         write_owner(folder, self.mark, self.key, checkout)
         git = PrivateGit.create(folder / "private.git", checkout, settings.environ)
-        theirs = configured(checkout, settings.environ)
+        theirs = self.plan.survey.settings_of(top)
         repository, remote = self._started_from(checkout, git, theirs, cleanup)
-        if self.target:
+        if self.plan.target:
             write_owner(folder, self.mark, self.key, repository)
         objects = read_from(git.path / "objects")
         setups, walls = self.side.setups, self.walls
         prepare = preparation(settings, setups, self.key, checkout.top, walls, objects)
-        guard = self._checkout_guard(checkout, folder)
+        guard = self._checkout_guard(checkout, folder, theirs)
         context = CloneContext(folder, git, repository, prepare, remote, guard)
+        context.configured = theirs
         made.append(context)
         if (limits := place_limits(settings)).places:
             kept = folder_of(root, checkout.top)
             context.warm.kept = KeptPlaces(kept, limits, self.mark, context.remove)
-        here = sum(planned.home.top == top for planned in self.plan)
+        here = sum(planned.home.top == top for planned in self.plan.items)
         context.hands_on = here > agents_at_once(settings)
         context.checkouts = context.pool(_trees_for(settings, len(context.paths)))
         context.signer = signer_of(repository, settings.environ, settings.ship.sign, theirs)
@@ -147,7 +145,7 @@ class RepositoryOpener:
         cleanup: contextlib.ExitStack,
     ) -> tuple[Repository, Remote | None]:
         """The repository at the target branch, and the remote that this branch is pushed to."""
-        environ, target = self.settings.environ, self.target
+        environ, target = self.settings.environ, self.plan.target
         seen = replace(repository, branch=target) if target else repository
         remote = find_remote(seen, environ, self.settings.ship.remote, self.side.talks, theirs)
         if target is None:
@@ -158,9 +156,11 @@ class RepositoryOpener:
             cleanup.callback(git.delete_ref, repository, started.head, kept)
         return started, remote
 
-    def _checkout_guard(self, repository: Repository, folder: Path) -> CheckoutGuard:
+    def _checkout_guard(
+        self, repository: Repository, folder: Path, theirs: Sequence[tuple[str, str]]
+    ) -> CheckoutGuard:
         environ = self.settings.environ
-        watch = CheckoutWatch(repository, environ, folder / "watch", self.ours)
+        watch = CheckoutWatch(repository, environ, folder / "watch", self.ours, settings=theirs)
         around = EnvironmentFingerprint(
             folder, environ, may_install=self._may_install(), called=self._programs()
         )
@@ -174,13 +174,13 @@ class RepositoryOpener:
 
     def _programs(self) -> set[str]:
         """The programs of the tests that are no files of the repository."""
-        commands = (planned.item.test_command for planned in self.plan)
+        commands = (planned.item.test_command for planned in self.plan.items)
         called = {words[0] for command in commands for words in programs(command) if words}
         return {name for name in called if "/" not in name or Path(name).is_absolute()}
 
     def _may_install(self) -> bool:
         """True if Tidegate's own commands may change installed files outside all repositories."""
-        tests = (command_text(planned.item.test_command) for planned in self.plan)
+        tests = (command_text(planned.item.test_command) for planned in self.plan.items)
         return bool(self.settings.workspace.setup) or any("install" in test for test in tests)
 
 

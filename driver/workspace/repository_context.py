@@ -30,6 +30,7 @@ CLONE = "clone"
 IN_PLACE = "in_place"
 _MAX_NAMED = 20
 # `text=auto` alone changes no file that is written on this system.
+_SMALL_INDEX = 1 << 17  # bytes, for some 1,500 files
 _CONVERSIONS = ("eol", "crlf", "ident", "filter", "working-tree-encoding", "[attr]")
 REPLACED = "objects of your repository were given another content (see `git fsck`): {}"
 
@@ -206,7 +207,7 @@ class GitContext(RepositoryContext):
     `repository.head` is the base. Work is pushed to `remote`, None for no push. `branches` reads
     and moves the branches here and on the remote. `moved_to` is the commit to which this run itself
     moved the branch before the first agent started. `leftovers` are the user's patterns of files
-    that are never part of any work.
+    that are never part of any work. `configured` are the settings of the user's git at the start.
     """
 
     def __init__(self, git: PrivateGit, repository: Repository, remote: Remote | None) -> None:
@@ -216,15 +217,14 @@ class GitContext(RepositoryContext):
         self.environ = git.environ
         self.branches = BranchView(repository, git.environ, remote, git)
         self.base = repository.head
-        self.base_tree = git.tree_of(self.base)
-        self.listed = git.listed(self.base_tree)
+        self.base_tree, self.listed = git.begin(self.base, few=_has_few_files(repository))
         folders = (path for path, entry in self.listed.items() if entry[0] == MODE_FOLDER)
         self.paths = frozenset(self.listed.keys() - folders)
-        git.small.begin(self.base, self.base_tree, self.files)
         self.hooks = UserHooks()
         self.signer: Signer | None = None
         self.moved_to = ""
         self.leftovers: tuple[str, ...] = ()
+        self.configured: Sequence[tuple[str, str]] = ()
         self._texts: dict[str, str] = {}  # every item's test command reads the same few files
 
     @abstractmethod
@@ -278,7 +278,8 @@ class GitContext(RepositoryContext):
     @functools.cached_property
     def converts_line_ends(self) -> bool:
         """True if the user's git commits new files with LF, whatever they have on disk."""
-        set_to = dict(configured(self.repository, self.environ)).get("core.autocrlf", "false")
+        settings = self.configured or configured(self.repository, self.environ)
+        set_to = dict(settings).get("core.autocrlf", "false")
         return set_to.lower() in ("true", "input", "yes", "on", "1")
 
     @functools.cached_property
@@ -317,3 +318,11 @@ class GitContext(RepositoryContext):
         """Raise WorkspaceError if there are replaced objects."""
         if replaced := self.replaced_objects():
             raise WorkspaceError(REPLACED.format(", ".join(replaced)))
+
+
+def _has_few_files(repository: Repository) -> bool:
+    """True if the index of the checkout, which lists the files of its commit, is small."""
+    try:
+        return (repository.git_dir / "index").stat().st_size <= _SMALL_INDEX
+    except OSError:
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -15,12 +16,16 @@ from driver.git.remote import find_remote
 from driver.git.repository import (
     Repository,
     check_usable,
+    configured,
     is_git_dir,
+    may_be_in_repository,
     open_repository,
+    opened_again,
     toplevel_of,
 )
-from driver.git.signing import signer_of, signing_problem
-from state_store.documents.errors import CannotRunError, InputError
+from driver.git.signing import NEVER, signer_of, signing_problem
+from state_store.documents.errors import CannotRunError, InputError, TidegateError
+from state_store.documents.files import is_folder
 from state_store.values.lazy_dataclass import dataclass, field, replace
 
 Found = TypeVar("Found")
@@ -36,7 +41,16 @@ class RepositoryInfo:
 
     def top_of(self, folder: Path) -> Path | None:
         """The top of the checkout around `folder`; None outside any checkout."""
-        return self._once(("top", folder), lambda: toplevel_of(folder, self.environ))
+        return self._once(("top", folder), lambda: self._top_of(folder))
+
+    def _top_of(self, folder: Path) -> Path | None:
+        # One process tells all that will be asked of a repository that can be used.
+        with suppress(TidegateError):
+            if is_folder(folder) and may_be_in_repository(folder):
+                opened = open_repository(folder, self.environ)
+                self._known.setdefault(("opened", opened.top.resolve()), opened)
+                return opened.top
+        return toplevel_of(folder, self.environ)
 
     def is_git_dir(self, folder: Path) -> bool:
         """True if a folder outside any checkout is, or is in, a git dir."""
@@ -50,7 +64,7 @@ class RepositoryInfo:
             repository = self._opened(top)
             check_usable(repository, self.environ)
             if remote is not None:
-                find_remote(repository, self.environ, remote)
+                find_remote(repository, self.environ, remote, settings=self.settings_of(top))
 
         self._once(("usable", top), check)
 
@@ -80,8 +94,10 @@ class RepositoryInfo:
         repository with read-only objects need not, if its branches go to a remote."""
         repository = self._opened(top)
         is_sealed = not os.access(repository.objects, os.W_OK)
-        if is_sealed and not onto_target and find_remote(repository, self.environ, remote):
-            return
+        if is_sealed and not onto_target:
+            settings = self.settings_of(top)
+            if find_remote(repository, self.environ, remote, settings=settings):
+                return
         for folder in (repository.objects, repository.common_dir / "refs"):
             if not os.access(folder, os.W_OK):
                 raise CannotRunError(
@@ -94,7 +110,8 @@ class RepositoryInfo:
 
         def check() -> None:
             repository = self._opened(top)
-            signer = signer_of(repository, self.environ, sign)
+            settings = self.settings_of(top) if sign != NEVER else ()
+            signer = signer_of(repository, self.environ, sign, settings)
             if signer is not None and (why := signing_problem(signer, repository)):
                 raise CannotRunError(
                     f"commits in {top} must be signed, but signing needs a prompt:"
@@ -121,6 +138,14 @@ class RepositoryInfo:
     def has_branch(self, top: Path, branch: str) -> bool:
         """True if the repository itself has the branch, and not only its remote."""
         return self._git(top, "rev-parse", "--verify", "--quiet", _commit(branch)).ok
+
+    def opened_at(self, top: Path) -> Repository:
+        """The checkout at `top` with its present commit. Raises as `open_repository` does."""
+        return opened_again(self._opened(top), self.environ)
+
+    def settings_of(self, top: Path) -> list[tuple[str, str]]:
+        """The user's git configuration in the checkout, as `configured` lists it."""
+        return self._once(("settings", top), lambda: configured(self._opened(top), self.environ))
 
     def _opened(self, top: Path) -> Repository:
         """The checkout at `top`, read once: its head may have moved since."""
