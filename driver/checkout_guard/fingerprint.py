@@ -32,6 +32,7 @@ from driver.git.command import (
     with_config,
 )
 from driver.git.repository import Repository, lay_git_dir
+from driver.tree_files.index_file import entries_in
 from state_store.values.lazy_dataclass import dataclass
 
 Seen = TypeVar("Seen")
@@ -48,7 +49,8 @@ SETTING = "setting "  # the same: of a checker, in the home
 HOOKS = "hooks"
 _INFO = ("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _ALTERNATES = "objects/info/alternates"
-_FIRST = "as at the start"
+_SMALL_INDEX = 1 << 17  # bytes; git lists a larger one sooner
+_MODE = 6  # of the stat data in the index
 _HASHED_WHOLE = 1 << 20  # larger files are compared by stat data
 
 # Everyday commands and editors write these keys, and none of them names a program.
@@ -112,8 +114,6 @@ class CheckoutWatch:
         self._environ = environ
         self._scratch = scratch
         self._kept: dict[str, tuple[object, object]] = {}
-        self._first_copy: str | None = None
-        self._first_index = ""
         lay_git_dir(scratch, repo, head=repo.head)
         named = dict(settings).get("core.excludesfile", "~" if not settings else "")
         if not named.startswith(("~", "%")):  # which git would replace
@@ -134,7 +134,7 @@ class CheckoutWatch:
         for tree in _below(common / "worktrees", 1):
             parts[WORKTREE + tree.name] = self._digest(tree / "gitdir", tree / "commondir")
         index = self._repo.git_dir / "index"
-        parts["index"] = self._known("index", _signature(index), self._index_state)
+        parts["index"] = self._known("index", _signature(index), self._index_digest)
         # Marked before git reads: the next look then sees a change made meanwhile.
         mark, now = self._changes.mark(), self._touched_now
         touched = now() if mark is None else self._known("touched", mark, now)
@@ -187,33 +187,23 @@ class CheckoutWatch:
         parts["stash"] = parts.pop(f"{REF}refs/stash", "")
         return parts | {"branch": head, "HEAD": found.get(branch, head)}
 
-    def _index_state(self) -> str:
-        """A text that differs for other entries. Git reads the first index only after a change, if
-        our copy is still the one that was made."""
-        if self._first_copy is None:
-            self._copy_index()
-            self._first_copy = self._copied()
-            return _FIRST
-        if not self._first_index:
-            whole = self._copied() == self._first_copy
-            self._first_index = self._index_digest() if whole else "not known any more"
-        self._copy_index()
-        now = self._index_digest()
-        return _FIRST if now == self._first_index else now
-
     def _index_digest(self) -> str:
-        return _digest_of(self._git("ls-files", "-z", "-v", "-s"))
-
-    def _copied(self) -> str:
-        """A digest of our copies."""
-        files = (self._scratch / "index", *sorted(self._scratch.glob("sharedindex.*")))
-        return _digest_of(*(regular_bytes(path) for path in files if path.exists()))
-
-    def _copy_index(self) -> None:
         own = self._repo.git_dir
         for name in ("index", *(path.name for path in own.glob("sharedindex.*"))):
             with contextlib.suppress(FileNotFoundError):
                 shutil.copy2(own / name, self._scratch / name)
+        return _digest_of(self._plain_index() or self._git("ls-files", "-z", "-v", "-s"))
+
+    def _plain_index(self) -> bytes:
+        """The list that git would make of our copy of the index, if it is small and plain; else b""."""
+        copy = self._scratch / "index"
+        with contextlib.suppress(OSError, ValueError):
+            if copy.stat().st_size <= _SMALL_INDEX and not any(copy.parent.glob("sharedindex.*")):
+                listed = entries_in(copy, self._repo.object_format)
+                return b"".join(
+                    raw(f"H {noted[_MODE]:06o} {name} 0\t{path}\0") for path, noted, name in listed
+                )
+        return b""
 
     def _touched_now(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):

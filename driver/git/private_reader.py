@@ -250,7 +250,7 @@ class PrivateTrees(PrivateDir):
         return found
 
     def _listed(self, tree: str, *sizes: str) -> tuple[dict[str, Entry], int]:
-        """What is `listed`; with "-l" also the size of all files."""
+        """Everything `listed`; with "-l" also the size of all files."""
         entries = records(self._git("ls-tree", "-r", "-t", "-z", *sizes, tree).stdout)
         pairs = (entry.partition("\t")[::2] for entry in entries)
         fields = [(path, facts.split()) for facts, path in pairs]

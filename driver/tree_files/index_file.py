@@ -13,6 +13,8 @@ from driver.filesystem.safe_file_access import regular_bytes
 _HEADER = struct.Struct(">4sLL")
 _ENTRY = struct.Struct(">10L")  # times with nanoseconds, device, inode, mode, owner, group, size
 _NAME_LENGTH, _EXTENDED = 0x0FFF, 0x4000
+_UNMERGED = 0x3000
+_KIND, _FOLDER = 0o170000, 0o040000  # of a mode; folders stand for what a sparse index leaves out
 _HIDDEN = 0x8000  # assumed to be unchanged
 _SKIPPED = 0x4000  # in the second half of extended flags
 _VERSIONS = (2, 3)
@@ -42,6 +44,8 @@ def entries_in(index: Path, algorithm: str) -> Iterator[tuple[str, Noted, str]]:
             name = content[at + _ENTRY.size : flags_at].hex()
             flags = int.from_bytes(content[flags_at : flags_at + 2], "big")
             more = content[flags_at + 2 : flags_at + 4] if flags & _EXTENDED else b""
+            if flags & _UNMERGED or noted[6] & _KIND == _FOLDER:
+                raise ValueError(f"{index} has entries that are no files")
             if flags & _HIDDEN or int.from_bytes(more, "big") & _SKIPPED:
                 raise ValueError(f"{index} hides the changes of a file")
             path_at = flags_at + 2 + len(more)

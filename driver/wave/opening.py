@@ -72,14 +72,13 @@ def banner(wave: Wave) -> Iterator[str]:
         model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
         yield f"reviews are made by backend {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
-    for context in wave.repositories.values():
-        repository = context.repository
+    for repository, context in ((one.repository, one) for one in wave.repositories.values()):
         where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
         depth = ", a shallow clone" if repository.shallow else ""
         yield f"{repository.top}: builds on {where} at {repository.head[:12]}{depth}"
-        hooks_run = wave.settings.ship.hooks == "run" and wave.shipping.is_wanted
-        environ = wave.settings.environ
-        if hooks_run and (missing := missing_hooks(repository, environ, context.configured)):
+        if wave.settings.ship.hooks != "run" or not wave.shipping.is_wanted:
+            continue
+        if missing := missing_hooks(repository, wave.settings.environ, context.configured):
             yield f"warning: {missing}; {HOOKS_REMEDY}"
 
 
@@ -175,8 +174,7 @@ def _opener(
     request: WaveRequest, plan: Plan, side: SideProcesses, mark: str, key: str, walls: Walls
 ) -> RepositoryOpener:
     """The opener of the plan's repositories, which watches all but our own paths."""
-    ours, settings = _own_paths(request), plan.settings
-    return RepositoryOpener(plan, settings, side, mark, key, ours, walls)
+    return RepositoryOpener(plan, plan.settings, side, mark, key, _own_paths(request), walls)
 
 
 def _walls(
