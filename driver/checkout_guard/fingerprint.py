@@ -195,7 +195,7 @@ class CheckoutWatch:
         return _digest_of(self._plain_index() or self._git("ls-files", "-z", "-v", "-s"))
 
     def _plain_index(self) -> bytes:
-        """The list that git would make of our copy of the index, if it is small and plain; else b""."""
+        """The list that git makes of our copy of the index, if it is small and plain; else b""."""
         copy = self._scratch / "index"
         with contextlib.suppress(OSError, ValueError):
             if copy.stat().st_size <= _SMALL_INDEX and not any(copy.parent.glob("sharedindex.*")):
