@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from tests.support import forked
 from tests.support.beside import Played, play_marked
 from tests.support.processes import Marked, marked_in
 from tests.support.repos import SANDBOX
+from tests.support.sampled import leave_to_more
 
 IN_MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
+MODULES_SO_FAR = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,6 +60,28 @@ def _is_roomy(folder: Path) -> bool:
         return False
     found = os.statvfs(folder)
     return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > ROOM_BYTES
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    leave_to_more(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that failed says how it is repeated, alone and after what this process ran before."""
+    report = yield
+    before = item.config.stash.setdefault(MODULES_SO_FAR, [])
+    module = item.nodeid.partition("::")[0]
+    if before[-1:] != [module]:
+        before.append(module)
+    if report.failed:
+        again = ["python", "-m", "pytest", "--processes", "1", "-m", ""]
+        alone, in_order = shlex.join([*again, item.nodeid]), shlex.join([*again[:-2], *before])
+        report.sections.append(("to repeat it", f"{alone}\nin its order: {in_order}"))
+    return report
 
 
 @pytest.fixture(autouse=True, scope="module")

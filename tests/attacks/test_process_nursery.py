@@ -213,7 +213,7 @@ def an_owner(marked: Marked, how: str) -> subprocess.Popen[str]:
 @on_marked
 def test_nothing_is_left_when_the_interpreter_of_the_owner_ends(marked: Marked, how: str) -> None:
     with an_owner(marked, how) as owner:
-        nursery = int(owner.communicate(timeout=10)[0])
+        nursery = int(owner.communicate(timeout=60)[0])
     assert owner.returncode == 0
     assert eventually(lambda: not exists(nursery) and not marked.alive(), within_s=2)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.beside import beside
+from tests.support.processes import patient
 from tests.support.repos import frozen
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts, writes
@@ -121,7 +122,7 @@ def test_what_is_no_approval_ships_nothing(
 
 @beside
 def test_a_reviewer_that_does_not_end_in_time_approves_nothing(folder: Path) -> None:
-    hearing = Hearing(folder, "say(); time.sleep(60)", timeout_s=1.0)
+    hearing = Hearing(folder, "say(); time.sleep(60)", timeout_s=patient(1.0))
     refused(hearing.play(writes(a__txt="good\n")), "was ended after")
 
 

@@ -231,7 +231,7 @@ LEFT: dict[str, Left] = {
 }
 SHOWN = shown()
 WORD_ALONE = re.compile(r"tidegate ([a-z-]+)")
-MARKERS = {"sweep", "bench", "sweep or not sweep", "lease and expiry"}
+MARKERS = {"more", "sweep", "bench", "sweep or not sweep", "lease and expiry"}
 
 
 def is_a_run_of_tests(command: str) -> bool:
@@ -275,7 +275,7 @@ def test_no_list_has_a_command_that_no_page_shows() -> None:
 def test_the_files_that_a_command_names_exist(one: Shown) -> None:
     if one.text != "python -m pytest -q tests/totals" and "FILE" not in one.text:
         assert [path for path in paths_in(one.text) if not path.exists()] == []
-    for words in re.findall(r"-m (sweep|bench|\"[^\"]+\")", one.text):
+    for words in re.findall(r"-m (more|sweep|bench|\"[^\"]+\")", one.text):
         assert words.strip('"') in MARKERS
 
 

@@ -75,7 +75,7 @@ def test_processes_of_a_dead_run_are_ended_and_no_others(tmp_path: Path) -> None
     marked, other = subprocess.Popen(sleep, env=mark), subprocess.Popen(sleep)
     try:
         assert end_marked(RUN_VARIABLE, f"w-{tmp_path.name}") == (marked.pid,)
-        assert marked.wait(10) == -9
+        assert marked.wait(60) == -9
         assert other.poll() is None
     finally:
         for child in (marked, other):
@@ -113,7 +113,7 @@ def test_tests_and_agents_that_a_dead_run_left_are_ended(tmp_path: Path) -> None
     try:
         told = cleared(tmp_path)
         assert {f"ended process {one.pid} of wave w1" for one in (test, agent)} == {*told[1:]}
-        assert (test.wait(10), agent.wait(10), other.poll()) == (-9, -9, None)
+        assert (test.wait(60), agent.wait(60), other.poll()) == (-9, -9, None)
     finally:
         for child in (test, agent, other):
             child.kill()

@@ -86,7 +86,7 @@ def test_a_stopped_process_goes_on_where_it_was() -> None:
     _, how = os.waitpid(child.pid, os.WUNTRACED)
     assert os.WIFSTOPPED(how)
     os.kill(child.pid, signal.SIGCONT)
-    assert child.communicate(timeout=30)[0].split() == ["a", "b", "a", "c"]
+    assert child.communicate(timeout=60)[0].split() == ["a", "b", "a", "c"]
 
 
 @posix

@@ -30,5 +30,5 @@ def test_the_decoy_of_a_process_ends_with_the_killed_test() -> None:
         assert running.stdout is not None
         victim = int(running.stdout.readline())
         running.kill()
-        running.communicate(timeout=10)
+        running.communicate(timeout=60)
     assert eventually(lambda: not Path(f"/proc/{victim}").exists() or is_zombie(victim))

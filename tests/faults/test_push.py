@@ -49,7 +49,7 @@ def test_no_push_outlives_the_program(folder: Path, number: int, code: int) -> N
                 assert eventually(pushing.exists, 30.0)
                 assert marked.alive()
                 program.send_signal(number)
-                out, err = program.communicate(timeout=10)
+                out, err = program.communicate(timeout=60)
             finally:
                 program.kill()
         assert eventually(lambda: not marked.alive(), GONE_WITHIN_S)

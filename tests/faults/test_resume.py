@@ -112,7 +112,7 @@ def test_a_halt_while_resuming_costs_nothing_of_what_was_done(halted: Yard) -> N
         assert eventually(lambda: is_stopped(again.pid), 20)
         halt.halt("again", state_dir=yard.state)
         again.send_signal(signal.SIGCONT)
-        again.communicate(timeout=20)
+        again.communicate(timeout=60)
     assert again.returncode == BY_POLICY
     halt.clear_halt(state_dir=yard.state)
     assert yard.run().code == 0

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.beside import beside_on
-from tests.support.processes import eventually
+from tests.support.processes import eventually, patient
 from tests.support.repos import frozen
 from tests.support.stage import HANGS, WAITING_S, Stage
 from tests.support.warm import Program
@@ -67,11 +67,11 @@ def test_a_signal_ends_every_process_keeps_and_tells_what_was_and_the_next_run_w
     with running(stage) as program:
         sent = time.monotonic()
         program.send_signal(number)
-        out, _ = program.communicate(timeout=20)
+        out, _ = program.communicate(timeout=60)
         took = time.monotonic() - sent
     assert eventually(lambda: not stage.marked.alive(), GONE_WITHIN_S)
     assert program.returncode == code, stage.said()
-    assert took < 10
+    assert took < patient(10)
     report = json.loads(out)
     assert (report["abort_reason"], report["exit_code"]) == ("interrupted", code)
     assert signal.Signals(number).name in report["error"]
@@ -90,7 +90,7 @@ def test_below_nohup_a_hangup_ends_nothing(stage: Stage) -> None:
     with running(stage, "nohup") as program:
         program.send_signal(signal.SIGHUP)
         program.send_signal(signal.SIGTERM)
-        out, _ = program.communicate(timeout=20)
+        out, _ = program.communicate(timeout=60)
     assert program.returncode == 143
     assert json.loads(out)["error"] == "interrupted by SIGTERM"
 
@@ -105,7 +105,7 @@ def test_a_signal_while_the_report_is_written_leaves_it_whole(stage: Stage) -> N
         room = fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
         assert eventually(lambda: _waiting_in(pipe) >= room, 30.0)
         program.send_signal(signal.SIGTERM)
-        out, _ = program.communicate(timeout=20)
+        out, _ = program.communicate(timeout=60)
     assert json.loads(out)["exit_code"] == program.returncode == 2, stage.said()
 
 
@@ -120,7 +120,7 @@ def test_a_second_signal_leaves_at_once_and_still_leaves_nobody_behind(stage: St
     with running(stage) as program:
         program.send_signal(signal.SIGTERM)
         program.send_signal(signal.SIGINT)
-        out, _ = program.communicate(timeout=20)
+        out, _ = program.communicate(timeout=60)
     assert eventually(lambda: not stage.marked.alive(), GONE_WITHIN_S)
     assert program.returncode in (130, 143)
     assert out == ""
@@ -133,6 +133,6 @@ def test_when_the_orchestrator_is_killed_nobody_is_left_and_the_next_run_works(
 ) -> None:
     with running(stage) as program:
         program.kill()
-        program.communicate(timeout=20)
+        program.communicate(timeout=60)
     assert eventually(lambda: not stage.marked.alive(), GONE_WITHIN_S)
     assert sorted(stage.next_run()["shipped"]) == sorted(SLUGS)

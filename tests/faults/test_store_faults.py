@@ -39,7 +39,7 @@ def child(code: str, *arguments: str | Path, fail: str = "") -> subprocess.Popen
 
 def ran(code: str, *arguments: str | Path, fail: str = "") -> tuple[int, str, str]:
     started = child(code, *arguments, fail=fail)
-    out, err = started.communicate(timeout=30)
+    out, err = started.communicate(timeout=60)
     return started.returncode, out, err
 
 
@@ -417,9 +417,9 @@ def as_ordinary_user(work: Callable[[], str]) -> str:
 
     process = multiprocessing.get_context("fork").Process(target=run)
     process.start()
-    assert here.poll(20)
+    assert here.poll(60)
     said: str = here.recv()
-    process.join(20)
+    process.join(60)
     return said
 
 

@@ -367,7 +367,7 @@ def test_threads_share_commits() -> None:
 
         def __exit__(self, *_: object) -> None:
             if not commits:
-                go_on.wait(10)
+                go_on.wait(60)
             commits.append(len(self))
 
     group: GroupCommit[Session] = GroupCommit(Session)
@@ -378,7 +378,7 @@ def test_threads_share_commits() -> None:
 
     threads = [threading.Thread(target=group.submit, args=(job,)) for _ in range(9)]
     threads[0].start()
-    assert first_is_open.wait(10)
+    assert first_is_open.wait(60)
     for thread in threads[1:]:
         thread.start()
     deadline = time.monotonic() + 10
@@ -386,7 +386,7 @@ def test_threads_share_commits() -> None:
         time.sleep(0.001)
     go_on.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert commits == [1, 8]
 
 
@@ -469,7 +469,7 @@ def test_a_store_can_be_used_after_a_fork(store: EventStore) -> None:
         target=store.append, args=("s", "t", "child")
     )
     child.start()
-    child.join(20)
+    child.join(60)
     assert child.exitcode == 0
     store.append("s", "t", "parent")
     assert [event["payload"] for event in store.read("s")] == ["parent", "child", "parent"]

@@ -80,7 +80,7 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_half_one(tmp_path: Path) -
         "except Exception as error:\n print(type(error).__name__, error)\n"
     )
     with child(code, path) as run:
-        said, _ = run.communicate(timeout=20)
+        said, _ = run.communicate(timeout=60)
     assert said.startswith("CannotRunError")
     assert str(path) in said
     assert path.read_text(encoding="utf-8") == "old"
@@ -103,7 +103,7 @@ def test_a_killed_writer_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
             assert run.stdout is not None
             run.stdout.readline()
             run.send_signal(signal.SIGKILL)
-            run.wait(timeout=20)
+            run.wait(timeout=60)
         assert len(set(read_json(path))) == 1
 
 
@@ -234,7 +234,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
             pytest.fail("two holders")
         assert caught.value.pid in (holder.pid, None)
         holder.kill()
-        holder.wait(timeout=20)
+        holder.wait(timeout=60)
     with queued(path, 0.05):
         pass
 
@@ -251,9 +251,9 @@ def test_a_waiter_gets_the_lock_when_it_is_released(tmp_path: Path) -> None:
     waiter = threading.Thread(target=wait)
     with queued(path):
         waiter.start()
-        assert started.wait(20)
+        assert started.wait(60)
         order.append("holder")
-    waiter.join(20)
+    waiter.join(60)
     assert order == ["holder", "waiter"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -29,16 +30,25 @@ def broken():
 def test_torn(broken): print("printed", end="")
 """
 KILLED = "import os, signal\ndef test_killed(): os.kill(os.getpid(), signal.SIGKILL)"
+MEETS = """
+from pathlib import Path
+def test_{0}():
+    with open("begun", "a") as begun:
+        begun.write("{0} ")
+    Path("{0}").touch()
+    while "{1}" and not Path("{1}").exists():
+        pass
+"""
 QUIET = "def test_{0}(tmp_path): assert tmp_path.is_dir()"
 
 
 def told(folder: Path, processes: int, **modules: str) -> tuple[int, str]:
     """Exit code and output of a run of these modules, without how long it took and whose module was
     ready first."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for name, text in {"conftest": CONFTEST, **modules}.items():
         (folder / f"{name}.py").write_text(text)
-    flags = ("-q", "-p", "no:cacheprovider", "--processes", str(processes), "--basetemp")
+    flags = ("-q", "-o", "cache_dir=cache", "--processes", str(processes), "--basetemp")
     done = subprocess.run(
         [sys.executable, "-B", "-m", "pytest", *flags, folder / "temp", "."],
         cwd=folder,
@@ -65,3 +75,23 @@ def test_a_process_that_dies_fails_the_run(tmp_path: Path) -> None:
     code, output = told(tmp_path / "two", 2, **modules)
     assert code == pytest.ExitCode.INTERNAL_ERROR
     assert "tests without a report, such as test_a.py::test_killed" in output
+
+
+def test_a_run_is_timed_for_the_next_one(tmp_path: Path) -> None:
+    told(tmp_path / "run", 2, test_a=QUIET.format("a"), test_b=QUIET.format("b"))
+    assert {*json.loads(cached(tmp_path / "run").read_text())} == {"test_a.py ", "test_b.py "}
+
+
+def test_the_longest_modules_begin_first(tmp_path: Path) -> None:
+    """The two that are long wait for each other, which the short one could be before."""
+    times = cached(tmp_path / "run")
+    times.parent.mkdir(parents=True)
+    times.write_text(json.dumps({"test_a.py ": 5, "test_b.py ": 1, "test_c.py ": 9}))
+    modules = {"test_a": ("a", "c"), "test_b": ("b", ""), "test_c": ("c", "a")}
+    code, _ = told(tmp_path / "run", 2, **{n: MEETS.format(*of) for n, of in modules.items()})
+    assert code == 0
+    assert (tmp_path / "run" / "begun").read_text().split()[-1] == "b"
+
+
+def cached(folder: Path) -> Path:
+    return folder / "cache" / "v" / "tidegate" / "seconds"

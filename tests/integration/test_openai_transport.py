@@ -289,7 +289,7 @@ def test_no_thread_and_no_socket_outlives_a_request_that_was_given_up() -> None:
             ask(server.url, timeout_s=0.1)
         for thread in threading.enumerate():
             if thread.name == "model-request":
-                thread.join(2.0)
+                thread.join(60)
                 assert not thread.is_alive()
 
 

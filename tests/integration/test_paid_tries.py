@@ -19,6 +19,7 @@ from driver.scheduler.cycle import run
 from driver.wave_loop import run_wave
 from tests.support.beside import beside
 from tests.support.interpreter import PYTHON
+from tests.support.processes import patient
 from tests.support.raw_server import USED, RawServer, says
 from tests.support.waves import Scene, built, item, verdicts
 
@@ -216,7 +217,9 @@ def test_an_agent_that_changed_a_file_did_something(folder: Path) -> None:
 def test_an_agent_that_loops_is_repeated_once_and_its_limit_is_named(folder: Path) -> None:
     program = Program(folder, INIT, ANSWER, hangs=True)
     scene = scene_of(folder)
-    driver = ClaudeCodeDriver(program=program.command, environ=scene.environ, timeout_s=1.5)
+    driver = ClaudeCodeDriver(
+        program=program.command, environ=scene.environ, timeout_s=patient(1.5)
+    )
     report = scene.run(driver, ITEMS[:1])
     assert program.runs == ["one", "one"]
     assert verdicts(report) == {"one": "failed"}

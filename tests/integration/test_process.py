@@ -23,7 +23,7 @@ from driver.execution.processes import (
     could_not_run_reason,
 )
 from tests.support.beside import beside_on
-from tests.support.processes import Marked, eventually, marked_in
+from tests.support.processes import Marked, eventually, marked_in, patient
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are for a POSIX shell")
 on_marked = beside_on(marked_in)
@@ -212,17 +212,19 @@ def test_two_writers_of_one_stream_do_not_overwrite_each_other(marked: Marked) -
 
 @on_marked
 def test_a_time_out_is_not_an_exit(marked: Marked) -> None:
-    done = run(marked.shell("echo before; sleep 60", timeout_s=0.5))
+    limit_s = patient(0.5)
+    done = run(marked.shell("echo before; sleep 60", timeout_s=limit_s))
     assert (done.ending, done.exit_code, done.stdout) == (Ending.TIMED_OUT, None, "before\n")
-    assert "0.5 s" in done.reason
+    assert f"{limit_s:g} s" in done.reason
     assert done.duration_s < 20
 
 
 @on_marked
 def test_silence_beyond_its_limit_ends_a_command(marked: Marked) -> None:
-    done = run(marked.shell("echo before; sleep 60", silence_s=0.3))
+    limit_s = patient(0.3)
+    done = run(marked.shell("echo before; sleep 60", silence_s=limit_s))
     assert (done.ending, done.exit_code, done.stdout) == (Ending.SILENT, None, "before\n")
-    assert "0.3 s of silence" in done.reason
+    assert f"{limit_s:g} s of silence" in done.reason
     assert done.duration_s < 20
 
 
@@ -247,7 +249,7 @@ while not got or time.monotonic() < end:
     time.sleep(0.01)
 print('signals', len(got), flush=True)
 """
-    done = run(marked.python(text, first_signal=signal.SIGINT, timeout_s=0.5))
+    done = run(marked.python(text, first_signal=signal.SIGINT, timeout_s=patient(0.5)))
     assert done.stdout == "ready\nsignals 1\n"
     assert done.survivors == 0
 
@@ -262,7 +264,7 @@ def test_running_shows_what_runs_and_how_long_it_has_been_silent(marked: Marked)
         (seen,) = processes.running()
         assert seen.name == "a"
         assert seen.pid in marked.alive()
-        assert 0 <= seen.last_output_age_s < 5
+        assert 0 <= seen.last_output_age_s < patient(5)
         assert seen.started_monotonic <= time.monotonic()
         processes.cancel()
         assert result.result().ending is Ending.CANCELLED
@@ -289,7 +291,7 @@ def test_a_second_cancel_leaves_no_grace(marked: Marked) -> None:
         assert eventually(processes.running)
         processes.cancel()
         processes.cancel()
-        assert result.result(timeout=10).ending is Ending.CANCELLED
+        assert result.result(timeout=60).ending is Ending.CANCELLED
 
 
 def test_cancel_is_safe_in_a_signal_handler_of_the_waiting_thread(marked: Marked) -> None:

@@ -96,12 +96,12 @@ def test_cancel_ends_a_wait_for_the_provider(folder: Path) -> None:
 
     first = threading.Thread(target=dispatch, args=("a",))
     first.start()
-    assert failed.wait(10)
+    assert failed.wait(60)
     second = threading.Thread(target=dispatch, args=("b",))
     second.start()
     driver.cancel()
     for thread in (first, second):
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert len(driver.requests) == 1
     assert {result.failure for result in results} == {FAILURE_COULD_NOT_RUN, FAILURE_CANCELLED}

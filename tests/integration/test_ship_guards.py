@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.beside import beside, beside_on
+from tests.support.processes import patient
 from tests.support.repos import frozen, hook
 from tests.support.secrets import github, noise
 from tests.support.waves import Agent, Scene, Step, built, item, verdicts, writes
@@ -286,12 +287,13 @@ def test_a_secret_that_a_hook_prints_is_not_repeated(folder: Path) -> None:
 
 @beside
 def test_a_hook_that_hangs_is_ended_and_named_and_costs_no_attempt(folder: Path) -> None:
-    scene = Scene(folder, FILES, config="[ship]\nhook_timeout_s = 0.5\n")
+    limit_s = f"{patient(0.5):g}"
+    scene = Scene(folder, FILES, config=f"[ship]\nhook_timeout_s = {limit_s}\n")
     hangs = "git diff --cached --name-only | grep -q b.txt || sleep 60"
     hook(hooks_of(scene), "pre-commit", hangs)
     report, _ = scene.play(both(), TWO)
     assert (report["shipped"], verdicts(report)["a"]) == (["b"], "undecided")
-    assert "pre-commit hook did not end within 0.5 s" in built(report)["a"]["error"]
+    assert f"pre-commit hook did not end within {limit_s} s" in built(report)["a"]["error"]
 
 
 @on_scene

@@ -188,7 +188,7 @@ def test_a_waiting_follower_costs_next_to_nothing_and_ends_when_told(api: StateA
     follower = threading.Thread(target=subscription.follow)
     follower.start()
     subscription.stop()
-    follower.join(10)
+    follower.join(60)
     assert not follower.is_alive()
 
 

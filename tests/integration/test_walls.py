@@ -25,7 +25,7 @@ from driver.walls.escape import OF_LIMITS, attempted
 from driver.walls.inside import run_inside
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import replace
-from tests.support.processes import eventually
+from tests.support.processes import eventually, patient
 from tests.support.walls import CLOSED, NAMES, means_of, place, python, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are made by Linux")
@@ -101,7 +101,7 @@ def test_a_program_that_may_not_be_run_is_told_as_one(name: str, tmp_path: Path)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_may_end_in_its_own_way_at_a_time_out(name: str, tmp_path: Path) -> None:
     script = "trap 'echo bye; exit 3' TERM; sleep 60 & wait"
-    done = run(tmp_path, means_of(name), script, timeout_s=1.5)
+    done = run(tmp_path, means_of(name), script, timeout_s=patient(1.5))
     assert done.ending is Ending.TIMED_OUT
     assert done.stdout == "bye\n"
 

@@ -142,7 +142,7 @@ def test_another_process_sees_every_event_once_and_in_order(scene: Scene) -> Non
             {slug: writes(**{f"{slug}__txt": "x"}) for slug in slugs},
             [item(slug, f"{slug}.txt", "true") for slug in slugs],
         )
-        seen = json.loads(watcher.communicate(timeout=30)[0])
+        seen = json.loads(watcher.communicate(timeout=60)[0])
     with StateAPI(database) as api:
         assert seen == api.get("wave:w1")
     assert [event["version"] for event in seen] == list(range(1, len(seen) + 1))

@@ -1,5 +1,6 @@
 """A run of the tests in several processes. Each is forked when all tests are known, and takes one
-module after the other from a queue; the first process tells what they report, module by module.
+module after the other from a queue, the longest first; the first process tells what they report,
+module by module.
 
 A run that stops early, debugs, or shows what the tests print stays in one process.
 """
@@ -11,7 +12,7 @@ import json
 import os
 import selectors
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -21,6 +22,10 @@ import pytest
 
 Module = list[pytest.Item]
 NUMBER_BYTES = 2  # of a module in the queue; a pipe holds some thirty thousand of them
+# Of a test whose module was never timed here, by the folder that it is in.
+SECONDS = {"faults": 1.5, "integration": 0.6, "attacks": 0.6, "contracts": 0.2, "documents": 0.2}
+SECONDS_ELSEWHERE = 0.02
+TIMES = "tidegate/seconds"  # in pytest's cache
 DONE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
@@ -35,7 +40,7 @@ def run(session: pytest.Session, processes: int) -> None:
     """Run all of the session's tests. Raises RuntimeError when a process ends without having
     reported what it took: nothing that was not run may look as if it had been."""
     gc.freeze()  # what is there by now need not be copied when garbage is looked for
-    modules = _modules(session.items)
+    modules = _longest_first(_modules(session.items), _cached_times(session.config))
     queue = _queue(len(modules))
     workers = []
     for _ in range(min(processes, len(modules))):
@@ -48,7 +53,10 @@ def run(session: pytest.Session, processes: int) -> None:
         os.close(writing)
         workers.append(_Worker(pid, reading))
     os.close(queue)
-    _follow(workers, _Told(session.config, modules))
+    told = _Told(session.config, modules)
+    _follow(workers, told)
+    if cache := getattr(session.config, "cache", None):
+        cache.set(TIMES, _cached_times(session.config) | told.seconds)
 
 
 def _modules(items: Sequence[pytest.Item]) -> list[Module]:
@@ -56,6 +64,27 @@ def _modules(items: Sequence[pytest.Item]) -> list[Module]:
     for item in items:
         found.setdefault(item.path, []).append(item)
     return list(found.values())
+
+
+def _cached_times(config: pytest.Config) -> dict[str, float]:
+    """The seconds of one test of each module in earlier runs, as far as they are kept."""
+    cache = getattr(config, "cache", None)
+    return {} if cache is None else cache.get(TIMES, {})
+
+
+def _longest_first(modules: list[Module], known: Mapping[str, float]) -> list[Module]:
+    """A long module that is begun last would leave all other processes idle."""
+
+    def seconds(module: Module) -> float:
+        guessed = SECONDS.get(module[0].path.parent.name, SECONDS_ELSEWHERE)
+        return len(module) * known.get(_name(module), guessed)
+
+    return sorted(modules, key=seconds, reverse=True)
+
+
+def _name(module: Module) -> str:
+    """The module's, and which of its tests were asked for: some are long."""
+    return f"{module[0].nodeid.partition('::')[0]} {module[0].config.option.markexpr}"
 
 
 def _queue(count: int) -> int:
@@ -79,10 +108,14 @@ def _work(session: pytest.Session, modules: Sequence[Module], queue: int, writin
     config.workerinput = {}  # type: ignore[attr-defined]
     config.pluginmanager.register(_Reporter(config, writing))
     _capture_apart(config)
-    mine = chain.from_iterable(modules[number] for number in _taken(queue))
-    for item, following in pairwise(chain(mine, [None])):
-        assert item is not None
-        config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    for number in _taken(queue):
+        module = modules[number]
+        # Another module's test ends what is of this one, and keeps what is the session's. Which
+        # module comes next is decided when this one is over: none waits for a test that is long.
+        other = modules[number - 1][0] if len(modules) > 1 else None
+        for item, following in pairwise([*module, other]):
+            assert item is not None
+            config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
 
 def _capture_apart(config: pytest.Config) -> None:
@@ -170,6 +203,7 @@ class _Told:
         self.module_of = {item.nodeid: module for module in modules for item in module}
         self.reports: dict[str, list[pytest.TestReport]] = {}
         self.missing = set(self.module_of)
+        self.seconds: dict[str, float] = {}
 
     def add(self, report: pytest.TestReport) -> None:
         self.reports.setdefault(report.nodeid, []).append(report)
@@ -181,6 +215,9 @@ class _Told:
 
     def _tell(self, module: Module) -> None:
         hook = self.config.hook
+        reports = chain.from_iterable(self.reports[item.nodeid] for item in module)
+        took_s = sum(report.duration for report in reports)
+        self.seconds[_name(module)] = round(took_s / len(module), 3)
         for item in module:
             where = {"nodeid": item.nodeid, "location": item.location}
             hook.pytest_runtest_logstart(**where)

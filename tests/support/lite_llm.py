@@ -48,7 +48,7 @@ def lite_llm(program: str, folder: Path, upstream: str) -> Iterator[str]:
         finally:
             proxy.terminate()
             try:
-                proxy.wait(timeout=20)
+                proxy.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 proxy.kill()
                 proxy.wait()

@@ -112,13 +112,13 @@ def test_many_who_ask_at_once_share_their_looks() -> None:
         looks[0] += 1
         if looks[0] == 2:
             going.set()
-            gone_on.wait(10)
+            gone_on.wait(60)
         return CheckoutFingerprint({})
 
     guard = CheckoutGuard(slow, lambda _: False)
     first = threading.Thread(target=guard.all_changes)
     first.start()
-    assert going.wait(10)
+    assert going.wait(60)
     others = [threading.Thread(target=guard.all_changes) for _ in range(20)]
     for thread in others:
         thread.start()
@@ -126,7 +126,7 @@ def test_many_who_ask_at_once_share_their_looks() -> None:
         pass
     gone_on.set()
     for thread in (first, *others):
-        thread.join(10)
+        thread.join(60)
     assert looks[0] < 10
 
 

@@ -60,7 +60,7 @@ def test_a_run_waits_for_another_with_a_resource_that_it_needs(
         with turns.turn(name(first), Alone.NO) as turn:
             thread = threading.Thread(target=begin)
             thread.start()
-            assert began.wait(0.3) is not waits
+            assert began.wait(0.3 if waits else PATIENCE_S) is not waits
         thread.join(PATIENCE_S)
     assert began.is_set()
     assert turn.needs == set(first)

@@ -14,7 +14,7 @@ def test_results_come_in_the_order_of_the_jobs() -> None:
 
     def work(number: int) -> int:
         if number < 3:
-            assert gates[number + 1].wait(5)
+            assert gates[number + 1].wait(60)
         gates[number].set()
         return number * 10
 
@@ -74,7 +74,7 @@ def test_no_jobs_need_no_threads() -> None:
 
 def test_work_beside_gives_its_result_when_it_is_asked_for() -> None:
     go = threading.Event()
-    beside = BackgroundTask(lambda: go.wait(5) and "done")
+    beside = BackgroundTask(lambda: go.wait(60) and "done")
     assert not beside.wait(0)
     go.set()
     assert beside.result() == "done"

@@ -33,7 +33,7 @@ def test_who_waits_until_none_goes_on_after_those_that_wait_for_a_turn() -> None
 
     def work() -> None:
         with turns:
-            assert goes_on.wait(5)
+            assert goes_on.wait(60)
             ended.append("work")
 
     def wait() -> None:
