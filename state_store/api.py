@@ -13,8 +13,8 @@ from typing import Any
 
 from state_store.database import events as names
 from state_store.database import projections
-from state_store.database.kept_items import having
-from state_store.database.store import EventStore
+from state_store.database.interface import Store
+from state_store.place import open_store
 from state_store.read_api import ReadAPI
 from state_store.tracker.ingest import export_tracker, ingest_tracker_json, sync_tracker
 from state_store.write_api import WriteAPI, WriteConflict
@@ -37,7 +37,7 @@ _FOLDS = {
 }
 VIEWS = ("tracker", *_FOLDS, f"{names.WAVE_PREFIX}<id>")
 Callback = Callable[[dict[str, Any]], None]
-LOOK_EVERY_S = 0.05
+LOOK_LEAST_S = 0.5
 
 
 class Subscription:
@@ -48,7 +48,7 @@ class Subscription:
     be called by another thread.
     """
 
-    def __init__(self, store: EventStore, stream: str, callback: Callback, after: int = 0) -> None:
+    def __init__(self, store: Store, stream: str, callback: Callback, after: int = 0) -> None:
         self.stream = stream
         self.position = after
         self._store = store
@@ -70,14 +70,15 @@ class Subscription:
     ) -> None:
         """Pass on events as they come, until `until()`, `stop()` or the time-out.
 
-        It polls an index, which takes some microseconds, so it needs no signal from writers.
+        Without a signal from writers it polls an index, which takes some microseconds.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._stopped.is_set():
             self.poll()
             if until() or (deadline is not None and time.monotonic() >= deadline):
                 return
-            self._stopped.wait(LOOK_EVERY_S)
+            left = LOOK_LEAST_S if deadline is None else deadline - time.monotonic()
+            self._store.wait(self.stream, max(0.0, min(left, LOOK_LEAST_S)))
 
     def stop(self) -> None:
         """End `follow`, from any thread or from the callback."""
@@ -88,7 +89,7 @@ class StateAPI:
     """The state in the database at `db_path`, which is created if missing."""
 
     def __init__(self, db_path: str | Path) -> None:
-        self.store = EventStore(db_path)
+        self.store: Store = open_store(db_path)
 
     def __enter__(self) -> StateAPI:
         return self
@@ -137,7 +138,7 @@ class StateAPI:
 
     def items_with(self, field: str, value: Any = None) -> list[dict[str, Any]]:
         """The tracker's items with a field, and this value unless it is None. Fast for few."""
-        return self.store.look(lambda db: having(db, names.TRACKER, field, value))
+        return self.store.items_with(field, value)
 
     def waves(self) -> tuple[str, ...]:
         """The ids of all waves with events."""

@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from state_store.database.interface import Store, StoreTransaction
 from state_store.database.leases import Lease, LeaseLostError, LeaseRow, grant, required
-from state_store.database.store import EventStore, Transaction
+from state_store.database.store import EventStore
 from state_store.documents.errors import TidegateError
 
 __all__ = ["Lease", "LeaseLostError"]
@@ -145,7 +146,7 @@ def fold_claims(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {resource: held[0] for resource, held in claims.items() if held}
 
 
-def _rows(transaction: Transaction, leases: Iterable[Lease]) -> Iterator[LeaseRow]:
+def _rows(transaction: StoreTransaction, leases: Iterable[Lease]) -> Iterator[LeaseRow]:
     """The rows of the given leases, without lost leases."""
     for lease in leases:
         row = transaction.lease_row(lease.resource)
@@ -154,31 +155,31 @@ def _rows(transaction: Transaction, leases: Iterable[Lease]) -> Iterator[LeaseRo
 
 
 def _granted(
-    transaction: Transaction, before: LeaseRow | None, resource: str, holder: str, ttl: float
+    transaction: StoreTransaction, before: LeaseRow | None, resource: str, holder: str, ttl: float
 ) -> LeaseRow:
     """Write a new grant with a higher token. Records the release of an expired holder."""
     if before is not None and before.holder is not None:
         _end(transaction, before, "expired")
-    row = grant(resource, before.token + 1 if before else 1, holder, ttl, transaction.now)
+    row = grant(resource, transaction.next_token(before), holder, ttl, transaction.now)
     claim = {"resource": resource, "instance_id": holder, "ttl": ttl, "token": row.token}
     transaction.append(STREAM, REQUESTED, claim, actor=holder)
     return row
 
 
-def _end(transaction: Transaction, row: LeaseRow, reason: str) -> None:
+def _end(transaction: StoreTransaction, row: LeaseRow, reason: str) -> None:
     assert row.holder is not None
     claim = {"resource": row.resource, "instance_id": row.holder, "token": row.token}
     transaction.append(STREAM, RELEASED, claim | {"reason": reason}, actor=row.holder)
     transaction.put_lease(grant(row.resource, row.token, None, row.ttl, transaction.now))
 
 
-def _kept(transaction: Transaction, row: LeaseRow) -> Lease:
+def _kept(transaction: StoreTransaction, row: LeaseRow) -> Lease:
     assert row.holder is not None
     transaction.put_lease(row)
     return Lease(row.resource, row.holder, row.token, row.expires_at)
 
 
-def _store(store: Any) -> EventStore:
+def _store(store: Any) -> Store:
     found = getattr(store, "store", store)
     if not isinstance(found, EventStore):
         raise TypeError(f"leases are kept in an EventStore, not in {type(store).__name__}")

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from state_store.database import events as names
+from state_store.database.interface import Store
 from state_store.database.projections import iso_time, tracker_document
-from state_store.database.store import EventStore
 from state_store.documents.errors import InputError, TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import ARCHIVED, DONE, TODO
+from state_store.place import has_begun, open_store
 from state_store.tracker import base as tracker_base
 from state_store.tracker.ingest import SyncReport, sync_tracker
 
@@ -40,7 +41,7 @@ _CLOSED = (DONE, ARCHIVED)
 def begun_database(state_dir: Path) -> Path:
     """The database of a state folder. Raises InputError if no run has made it yet."""
     database = state_dir / STATE_DB_FILENAME
-    if not database.exists():
+    if not has_begun(database):
         raise InputError(f"no run has begun in {state_dir}; name its folder with --state-dir")
     return database
 
@@ -68,9 +69,9 @@ class WriteAPI:
         self.db_path = str(self.state_dir / STATE_DB_FILENAME)
 
     @cached_property
-    def store(self) -> EventStore:
+    def store(self) -> Store:
         """The store of the tracker."""
-        return EventStore(self.db_path)
+        return open_store(self.db_path)
 
     def close(self) -> None:
         """Close the connections. A later use opens new connections."""

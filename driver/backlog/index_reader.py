@@ -28,6 +28,7 @@ from state_store.documents.files import (
     write_bytes_atomic,
 )
 from state_store.documents.strict_json import parse_foreign
+from state_store.place import has_begun
 from state_store.tracker.base import believe_digest, digest_of, known_digest
 from state_store.tracker.file import entry_problem, real_path
 from state_store.tracker.scan import (
@@ -80,7 +81,7 @@ class TrackerReader:
         changed in the tracker since it read it is in it. Writes none if the folder cannot be
         written, the disk is full, or an item is nested too deeply."""
         scan = self._scan
-        if self._index is None or scan is None or not (state_dir / STATE_DB_FILENAME).exists():
+        if self._index is None or scan is None or not has_begun(state_dir / STATE_DB_FILENAME):
             return
         with suppress(OSError, CannotRunError, InputError, ValueError):
             if path.stat().st_size < LONG or scan.digest != digest_of(path):

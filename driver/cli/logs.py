@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from driver.cli.log_lines import FileTail
-    from state_store.database.store import EventStore
+    from state_store.database.interface import Store
 
 LINES = 100
 LOOK_EVERY_S = 0.3
@@ -34,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    from state_store.database.store import EventStore
     from state_store.documents.errors import InputError
+    from state_store.place import open_store
     from state_store.write_api import begun_database
     from tools.program import show
     from tools.settings.load import resolve_state_dir
@@ -47,7 +47,7 @@ def _run(asked: argparse.Namespace) -> int:
         raise InputError("--lines is 0 or more")
     hide_configured()
     state_dir = resolve_state_dir(asked.state_dir)
-    with EventStore(begun_database(state_dir)) as store:
+    with open_store(begun_database(state_dir)) as store:
         log = Log(store, _wave(store, asked.wave), asked.item, asked.lines or None)
         if asked.follow:
             return follow(log)
@@ -81,9 +81,7 @@ def follow(log: Log, wait: Callable[[], object] | None = None) -> int:
 class Log:
     """The lines of a wave, or of an item of it with its outputs. `more` continues them."""
 
-    def __init__(
-        self, store: EventStore, wave_id: str, item: str | None, lines: int | None
-    ) -> None:
+    def __init__(self, store: Store, wave_id: str, item: str | None, lines: int | None) -> None:
         self.wave_id = wave_id
         self.slug = _slug(store, wave_id, item) if item else None
         self._store, self._lines = store, lines
@@ -142,7 +140,7 @@ class Log:
                 yield line
 
 
-def _wave(store: EventStore, asked: str | None) -> str:
+def _wave(store: Store, asked: str | None) -> str:
     """The wave with this id, or the only one that begins so; else the newest one."""
     from state_store.documents.errors import InputError
     from state_store.views.store_summary import StoreSummary, wave_named
@@ -157,7 +155,7 @@ def _wave(store: EventStore, asked: str | None) -> str:
     return newest[0]
 
 
-def _slug(store: EventStore, wave_id: str, item: str) -> str:
+def _slug(store: Store, wave_id: str, item: str) -> str:
     """The slug of an item of the wave, given by slug or by id. Raises InputError."""
     from driver.cli.flags import guess
     from state_store.documents.errors import InputError
@@ -173,7 +171,7 @@ def _slug(store: EventStore, wave_id: str, item: str) -> str:
     return named
 
 
-def _before(store: EventStore, wave_id: str) -> int:
+def _before(store: Store, wave_id: str) -> int:
     """The id of the last event before the wave."""
     from state_store.database.events import wave_stream
 

@@ -89,14 +89,14 @@ def _running(folder: str) -> list[dict[str, Any]]:
     from pathlib import Path
 
     from driver.run_state.run_registry import runs_alive
-    from state_store.database.store import EventStore
+    from state_store.place import open_store
     from state_store.views.wave_progress import read_progress
 
     records = runs_alive(Path(folder))
     if not records:
         return []
     found = []
-    with EventStore(os.path.join(folder, DATABASE)) as store:
+    with open_store(os.path.join(folder, DATABASE)) as store:
         for record in records:
             progress = read_progress(store, str(record.get("wave_id")))
             host = {key: record.get(key) for key in ("host", "pid")}

@@ -19,7 +19,7 @@ from driver.live.board import board, row
 from driver.run_state.run_registry import waves_alive
 from driver.terminal.safe_text import safe_line
 from state_store.database.errors import StoreBusyError
-from state_store.database.store import EventStore
+from state_store.database.interface import Store
 from state_store.documents.journal import stored_slug
 from state_store.views.item_progress import ItemProgress
 from state_store.views.store_summary import StoreSummary
@@ -37,7 +37,7 @@ class Feed:
 
     def __init__(
         self,
-        store: EventStore,
+        store: Store,
         state_dir: Path,
         asked: str | None = None,
         clock: Callable[[], float] = time.time,

@@ -33,8 +33,8 @@ def _run(asked: argparse.Namespace) -> int:
     from driver.execution.worker_pool import repeating
     from driver.live_page.feed import Feed
     from driver.live_page.server import LivePageServer
-    from state_store.database.store import EventStore
     from state_store.documents.errors import CannotRunError, InputError
+    from state_store.place import open_store
     from state_store.views.store_summary import wave_named
     from state_store.write_api import begun_database
     from tools.settings.load import process_environment, resolve_state_dir
@@ -48,7 +48,7 @@ def _run(asked: argparse.Namespace) -> int:
     state_dir = resolve_state_dir(asked.state_dir)
     path, token = begun_database(state_dir), secrets.token_urlsafe(18)
     wave = wave_named(str(path), asked.wave) if asked.wave else None
-    with EventStore(path) as store:
+    with open_store(path) as store:
         feed = Feed(store, state_dir, wave)
         feed.look()
         try:

@@ -20,6 +20,7 @@ from driver.git.branch_view import HEADS
 from driver.git.repository import Repository
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
+from state_store.place import has_begun
 from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
@@ -48,7 +49,7 @@ class History:
         """The cached history of a branch, beside an existing store: a cycle that is stopped before
         its first wave leaves no files. The history of a shallow clone is not cached, because it may
         grow at its other end."""
-        if state_dir is None or repository.shallow or not (state_dir / STATE_DB_FILENAME).exists():
+        if state_dir is None or repository.shallow or not has_begun(state_dir / STATE_DB_FILENAME):
             return cls()
         name = digest(str(repository.common_dir), branch)[:16]
         return cls(state_dir / FOLDER / f"{name}.json")

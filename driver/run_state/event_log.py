@@ -10,8 +10,8 @@ from driver.run_state.leases import LeaseManager
 from driver.run_state.steps import Step
 from state_store.api import StateAPI
 from state_store.database import events
-from state_store.database.publications import PROPOSED, Publication, PublicationBook
-from state_store.database.store import Change, EventStore, Note
+from state_store.database.interface import Change, Note, Store
+from state_store.database.publications import PROPOSED, Publication
 from state_store.views.anchors import Anchor
 
 
@@ -26,7 +26,7 @@ class EventLog:
         self._is_kept = is_kept
 
     @property
-    def store(self) -> EventStore:
+    def store(self) -> Store:
         """The store, for readers of the wave's progress."""
         return self._api.store
 
@@ -80,9 +80,7 @@ class EventLog:
     ) -> tuple[Publication, ...]:
         """All publications of the store, or those with open items or with one of `commits`, the
         oldest first."""
-        return self._api.store.look(
-            lambda db: PublicationBook(db).all(only_open=only_open, commits=commits)
-        )
+        return self._api.store.publications(only_open=only_open, commits=commits)
 
     def change(self, keys: Sequence[ItemKey], change: Change) -> None:
         """Change rows that are no events while the items' leases hold. Raises as `record`."""

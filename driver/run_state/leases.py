@@ -15,8 +15,8 @@ from typing import Any
 from driver.execution.process_identity import holder_name, is_gone
 from driver.execution.worker_pool import repeating
 from state_store import coordination
+from state_store.database.interface import Change, Note, Store, StoreTransaction
 from state_store.database.leases import Lease, LeaseLostError
-from state_store.database.store import Change, EventStore, Note, Transaction
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 
 
@@ -27,7 +27,7 @@ class LeasedElsewhereError(StoppedByPolicyError):
 class LeaseManager:
     """All leases of this run; renewed by a thread of its own from entering to leaving."""
 
-    def __init__(self, store: EventStore, ttl_s: float) -> None:
+    def __init__(self, store: Store, ttl_s: float) -> None:
         self._store = store
         self._holder = holder_name()
         self._ttl_s = ttl_s
@@ -78,7 +78,7 @@ class LeaseManager:
         return coordination.acquire(self._store, resource, self._holder, self._ttl_s)
 
     @contextmanager
-    def effect(self, *resources: str) -> Iterator[Transaction]:
+    def effect(self, *resources: str) -> Iterator[StoreTransaction]:
         """A transaction that commits only while all of `resources` are ours.
 
         Raises LeasedElsewhereError when one is not, and then nothing of it has happened.

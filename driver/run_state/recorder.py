@@ -26,8 +26,8 @@ from driver.run_state.phase_notes import PhaseNotes
 from driver.run_state.steps import OnError, Step
 from driver.terminal.progress import Progress
 from state_store.database.events import AGENT_DISPATCHED
+from state_store.database.interface import Change, Store, StoreTransaction
 from state_store.database.publications import Publication
-from state_store.database.store import Change, EventStore, Transaction
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
@@ -90,7 +90,7 @@ class Recorder:
         return str(anchor) if anchor else None
 
     @property
-    def store(self) -> EventStore:
+    def store(self) -> Store:
         """The store, for readers of the wave's progress."""
         return self._log.store
 
@@ -168,7 +168,7 @@ class Recorder:
             def put() -> Path | None:
                 return [entry.put() for entry in entries][-1]
 
-            def announce(transaction: Transaction) -> None:
+            def announce(transaction: StoreTransaction) -> None:
                 transaction.publications.announce(new, transaction.now.wall_s)
 
             self._log.record(begun, put, announce)
@@ -187,7 +187,7 @@ class Recorder:
         """
         places = (key.location, key.repo)
 
-        def drop(transaction: Transaction) -> None:
+        def drop(transaction: StoreTransaction) -> None:
             transaction.publications.drop(key.slug, transaction.now.wall_s, *places)
 
         known = self.publications(only_open=True)
@@ -197,7 +197,7 @@ class Recorder:
     def found(self, key: ItemKey, commit: str) -> None:
         """The item's commit, which an earlier run announced, is where it was meant to go."""
 
-        def mark(transaction: Transaction) -> None:
+        def mark(transaction: StoreTransaction) -> None:
             transaction.publications.mark(key.slug, commit, transaction.now.wall_s)
 
         known = (one for one in self.publications(only_open=True) if key.slug in one.open_slugs)
@@ -210,7 +210,7 @@ class Recorder:
     ) -> None:
         """An item's commit is where it was meant to go. Raises LeasedElsewhereError."""
 
-        def mark(transaction: Transaction) -> None:
+        def mark(transaction: StoreTransaction) -> None:
             transaction.publications.mark(key.slug, commit, transaction.now.wall_s, branch)
 
         self.record(key, steps.shipped(outcome, commit, branch, tip), mark)

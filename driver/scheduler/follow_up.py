@@ -41,9 +41,9 @@ from driver.scheduler.context import Cycle, by_repository
 from driver.terminal.safe_text import safe_line
 from state_store.database.events import wave_stream
 from state_store.database.publications import DROPPED, MERGED
-from state_store.database.store import EventStore
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
+from state_store.place import has_begun, open_store
 from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
@@ -152,9 +152,9 @@ def _published_elsewhere(cycle: Cycle, view: RemoteView, todo: OrderedQueue) -> 
 def _knows(cycle: Cycle, wave: str) -> bool:
     """True if this state folder's store has events of the wave."""
     database = cycle.state_dir / STATE_DB_FILENAME
-    if not database.exists():
+    if not has_begun(database):
         return False
-    with EventStore(database) as store:
+    with open_store(database) as store:
         return store.head(wave_stream(wave))[0] > 0
 
 

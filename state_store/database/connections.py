@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from state_store.database.errors import primary_code, translated
 from state_store.database.schema import (
@@ -28,6 +30,8 @@ from state_store.documents.errors import CannotRunError
 from state_store.documents.failpoints import active, failpoint
 from state_store.documents.locks import QUEUE_PATIENCE_S, LockQueue
 
+T = TypeVar("T")
+LOOK_EVERY_S = 0.05
 _IS_ARMED = active()  # read once, because every event passes here
 
 
@@ -40,6 +44,8 @@ class Database:
     StoreBusyError, CannotRunError.
     """
 
+    guesses_hold = True  # a wrong one fails at an index, and spoils nothing
+
     def __init__(
         self,
         path: Path,
@@ -48,6 +54,7 @@ class Database:
         queue_patience_s: float = QUEUE_PATIENCE_S,
     ) -> None:
         self.path = path
+        self.translated = translated(path)
         self._file = path.absolute()
         self._identity: tuple[int, int] | None = None
         self._busy_timeout_s = busy_timeout_s
@@ -66,6 +73,24 @@ class Database:
                     take_over(connection, path)
                     fill(connection)
         self._version = version_of(self.reader())
+
+    def repeated(self, write: Callable[[], T]) -> T:
+        """A write that failed would fail again."""
+        return write()
+
+    def next_token(self, _: object, newest: int) -> int:
+        """The next number: nobody else writes."""
+        return newest + 1
+
+    def wait(self, timeout_s: float) -> None:
+        """A look at the file is sooner done than a signal is sent, so this is a pause."""
+        time.sleep(min(timeout_s, LOOK_EVERY_S))
+
+    def faults(self) -> Iterator[str]:
+        """SQLite's own check of the file."""
+        for (message,) in self.reader().execute("PRAGMA integrity_check").fetchall():
+            if message != "ok":
+                yield message
 
     def reader(self) -> sqlite3.Connection:
         """This thread's connection; inside `writing` the writer's, which sees its own writes."""
@@ -205,6 +230,15 @@ class Database:
                 f"the database {self.path} was removed or replaced while it was in use; "
                 "check that no other program cleans its folder, and run again"
             )
+
+
+@contextmanager
+def looked_into(path: Path) -> Iterator[tuple[sqlite3.Connection, int]]:
+    """A connection that changes no file, and the version of the tables. Raises as opening the
+    store would."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with translated(path), closing(sqlite3.connect(uri, uri=True)) as connection:
+        yield connection, version_of(connection)
 
 
 class _Held:

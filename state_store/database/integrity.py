@@ -7,11 +7,12 @@ SQLite's own checks find neither a flipped bit in a row nor missing commits.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from state_store.database.event_rows import COLUMNS, START, Row, decode_rows, row_hash
 from state_store.database.kept_items import Fold, Kept, blocks, collector_paused, every, replay
 from state_store.database.publications import damaged_rows
+from state_store.sql.connection import Connection
 from state_store.values.lazy_dataclass import dataclass
 
 Head = tuple[int, str]  # version, link in hex
@@ -34,11 +35,12 @@ class Problem:
         return f"{where}{self.why}"
 
 
-def examine(connection: sqlite3.Connection, folds: Mapping[str, Fold]) -> Iterator[Problem]:
-    """Find every fault within the database."""
-    for (message,) in connection.execute("PRAGMA integrity_check").fetchall():
-        if message != "ok":
-            yield Problem("database", "", 0, message)
+def examine(
+    connection: Connection, folds: Mapping[str, Fold], faults: Iterable[str]
+) -> Iterator[Problem]:
+    """Find every fault within the database. `faults` are those that it finds by itself."""
+    for message in faults:
+        yield Problem("database", "", 0, message)
     replayed: dict[str, dict[str, Kept]] = {stream: {} for stream in folds}
     with collector_paused():
         yield from _check_events(connection, folds, replayed)
@@ -57,18 +59,18 @@ _LAST_EVENTS = (  # of each stream: the cost is per stream, not per event
 )
 
 
-def heads(connection: sqlite3.Connection) -> dict[str, Head]:
+def heads(connection: Connection) -> dict[str, Head]:
     """The last version and link of each stream."""
     rows = connection.execute(_LAST_EVENTS)
     return {stream: (version, link.hex()) for stream, version, link, _ in rows}
 
 
-def last_id(connection: sqlite3.Connection) -> int:
+def last_id(connection: Connection) -> int:
     """The id of the last event of all streams; 0 without events."""
     return connection.execute("SELECT MAX(id) FROM events").fetchone()[0] or 0
 
 
-def streams_since(connection: sqlite3.Connection, after: int, prefix: str) -> list[str]:
+def streams_since(connection: Connection, after: int, prefix: str) -> list[str]:
     """The streams with this prefix that have events after an id."""
     if last_id(connection) - after > _MANY:
         names = [row[0] for row in connection.execute(_LAST_EVENTS) if row[3] > after]
@@ -78,7 +80,7 @@ def streams_since(connection: sqlite3.Connection, after: int, prefix: str) -> li
     return sorted(name for name in names if name.startswith(prefix))
 
 
-def head(connection: sqlite3.Connection, stream: str) -> Head:
+def head(connection: Connection, stream: str) -> Head:
     """The last version and link of a stream; (0, "") without events."""
     row = connection.execute(
         "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1",
@@ -88,7 +90,7 @@ def head(connection: sqlite3.Connection, stream: str) -> Head:
 
 
 def links_of(
-    connection: sqlite3.Connection, places: Sequence[tuple[str, int]]
+    connection: Connection, places: Sequence[tuple[str, int]]
 ) -> dict[tuple[str, int], str]:
     """The links of events by stream and version; a missing event has none."""
     found: dict[tuple[str, int], str] = {}
@@ -104,7 +106,7 @@ def links_of(
     return found
 
 
-def compare(connection: sqlite3.Connection, anchor: Mapping[str, Head]) -> Iterator[Problem]:
+def compare(connection: Connection, anchor: Mapping[str, Head]) -> Iterator[Problem]:
     """Find heads of an earlier `anchor` that the database does not contain.
 
     A prefix of a link is enough.
@@ -121,7 +123,7 @@ def compare(connection: sqlite3.Connection, anchor: Mapping[str, Head]) -> Itera
 
 
 def _check_events(
-    connection: sqlite3.Connection,
+    connection: Connection,
     folds: Mapping[str, Fold],
     replayed: Mapping[str, dict[str, Kept]],
 ) -> Iterator[Problem]:
@@ -150,7 +152,7 @@ def _check_events(
 
 
 def _check_items(
-    connection: sqlite3.Connection, stream: str, expected: dict[str, Kept]
+    connection: Connection, stream: str, expected: dict[str, Kept]
 ) -> Iterator[Problem]:
     try:
         for key, kept in every(connection, stream):

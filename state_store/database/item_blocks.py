@@ -19,6 +19,7 @@ from typing import Any
 
 from state_store.database.event_rows import decode, encode
 from state_store.documents.item_id import id_of, plain_ids
+from state_store.sql.connection import Connection
 from state_store.values.lazy_dataclass import dataclass
 
 Item = dict[str, Any]
@@ -79,7 +80,7 @@ def _text_of(payload: Mapping[str, Any]) -> str:
         raise ValueError(str(error)) from error
 
 
-def add(connection: sqlite3.Connection, stream: str, last: int, version: int, payload: Any) -> None:
+def add(connection: Connection, stream: str, last: int, version: int, payload: Any) -> None:
     """Make the items of an event with this id and payload a block."""
     ids, fields = payload[_IDS], payload.get(_FIELDS)
     if not isinstance(fields, list):
@@ -91,31 +92,31 @@ def add(connection: sqlite3.Connection, stream: str, last: int, version: int, pa
     )
 
 
-def remove_all(connection: sqlite3.Connection, stream: str) -> None:
+def remove_all(connection: Connection, stream: str) -> None:
     """Forget the blocks of a stream, whose items must get rows."""
     connection.execute("DELETE FROM item_blocks WHERE stream = ?", (stream,))
 
 
-def every(connection: sqlite3.Connection, stream: str, after: int = 0) -> list[Block]:
+def every(connection: Connection, stream: str, after: int = 0) -> list[Block]:
     """The blocks with a version after `after`, in order. A store that no program of this version
     has written to has none."""
     return _blocks(connection, "stream = ? AND version > ? ORDER BY position", (stream, after))
 
 
-def holding(connection: sqlite3.Connection, stream: str, key: str) -> Block | None:
+def holding(connection: Connection, stream: str, key: str) -> Block | None:
     """The block with the item of this id, if there is one."""
-    where = "stream = ? AND instr(ids, ?) LIMIT 1"
+    where = "stream = ? AND instr(ids, ?) > 0 LIMIT 1"
     found = _blocks(connection, where, (stream, _lines([key])))
     return found[0] if found else None
 
 
-def having(connection: sqlite3.Connection, stream: str, field: str) -> list[Block]:
+def having(connection: Connection, stream: str, field: str) -> list[Block]:
     """The blocks that have items with this field."""
-    where = "stream = ? AND instr(fields, ?) ORDER BY position"
+    where = "stream = ? AND instr(fields, ?) > 0 ORDER BY position"
     return _blocks(connection, where, (stream, _lines([field])))
 
 
-def all_ids(connection: sqlite3.Connection, stream: str) -> set[str]:
+def all_ids(connection: Connection, stream: str) -> set[str]:
     """The ids of all items of a stream, in blocks or not."""
     rows = connection.execute("SELECT id FROM items WHERE stream = ?", (stream,))
     found = {key for (key,) in rows}
@@ -132,7 +133,7 @@ _decoded_before = lru_cache(maxsize=2)(_decoded)  # for changes of neighbours, o
 
 
 def items_in(
-    connection: sqlite3.Connection, block: Block, decoded: Callable[[str], list[Item]] = _decoded
+    connection: Connection, block: Block, decoded: Callable[[str], list[Item]] = _decoded
 ) -> list[Item]:
     """The items of a block as they were created. Raises ValueError if they are damaged."""
     row = connection.execute("SELECT payload FROM events WHERE id = ?", (block.last,)).fetchone()
@@ -142,7 +143,7 @@ def items_in(
     return items
 
 
-def created(connection: sqlite3.Connection, stream: str, key: str) -> tuple[int, Item] | None:
+def created(connection: Connection, stream: str, key: str) -> tuple[int, Item] | None:
     """The position and the item of this id in a block, as it was created."""
     block = holding(connection, stream, key)
     items = items_in(connection, block, _decoded_before) if block else []
@@ -158,7 +159,7 @@ def expanded(payload: Any, last: int) -> Iterator[tuple[int, Item]]:
     return zip(range(last - len(items) + 1, last + 1), items, strict=True)
 
 
-def _blocks(connection: sqlite3.Connection, where: str, given: tuple[Any, ...]) -> list[Block]:
+def _blocks(connection: Connection, where: str, given: tuple[Any, ...]) -> list[Block]:
     query = f"SELECT first, position, version FROM item_blocks WHERE {where}"
     try:
         return [Block(*row) for row in connection.execute(query, given)]

@@ -24,6 +24,7 @@ from state_store.database.event_rows import (
     without_ids,
 )
 from state_store.documents.item_id import id_of
+from state_store.sql.connection import Connection
 from state_store.values.lazy_dataclass import dataclass
 
 Item = dict[str, Any]
@@ -32,6 +33,8 @@ _INSERT = "INSERT INTO items(position, stream, id, json, version) VALUES(?,?,?,?
 MADE_FROM_ITEMS = "items:"  # and a stream: the snapshot of a view that was made from its items
 _MERGES = None  # replaces the type of a merging event in rows read for a replay
 _LAST = 2**63 - 1  # the last position
+_UNLESS_MERGING = ", ".join(f"CASE WHEN type = ?1 THEN NULL ELSE {column} END" for column in
+                            ("ts", "actor", "stream", "type"))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Kept:
 
 
 def create(
-    connection: sqlite3.Connection, stream: str, position: int, version: int, key: str, text: str
+    connection: Connection, stream: str, position: int, version: int, key: str, text: str
 ) -> bool:
     """Make the payload of a creating event the item with this id; False if there is one."""
     if item_blocks.holding(connection, stream, key):
@@ -72,7 +75,7 @@ def create(
 
 
 def create_all(
-    connection: sqlite3.Connection,
+    connection: Connection,
     stream: str,
     position: int,
     version: int,
@@ -86,7 +89,7 @@ def create_all(
     connection.executemany(_INSERT, rows)
 
 
-def keep(connection: sqlite3.Connection, fold: Fold, event: Event, key: str) -> None:
+def keep(connection: Connection, fold: Fold, event: Event, key: str) -> None:
     """Apply `event` to its item, whose id is `key`."""
     stream, version = event["stream"], event["version"]
     before, position = _with_row(connection, stream, key), event["id"]
@@ -102,7 +105,7 @@ def keep(connection: sqlite3.Connection, fold: Fold, event: Event, key: str) -> 
     )
 
 
-def one(connection: sqlite3.Connection, stream: str, key: str) -> Item | None:
+def one(connection: Connection, stream: str, key: str) -> Item | None:
     """The item with this id, or None."""
     if (item := _with_row(connection, stream, key)) is not None:
         return item
@@ -110,16 +113,14 @@ def one(connection: sqlite3.Connection, stream: str, key: str) -> Item | None:
     return found[1] if found else None
 
 
-def _with_row(connection: sqlite3.Connection, stream: str, key: str) -> Item | None:
+def _with_row(connection: Connection, stream: str, key: str) -> Item | None:
     row = connection.execute(
         "SELECT json FROM items WHERE stream = ? AND id = ?", (stream, key)
     ).fetchone()
     return decode(row[0]) if row else None
 
 
-def every(
-    connection: sqlite3.Connection, stream: str, version: int = 0
-) -> Iterator[tuple[str, Kept]]:
+def every(connection: Connection, stream: str, version: int = 0) -> Iterator[tuple[str, Kept]]:
     """The items with their ids, in order of creation, without those whose last change was not after
     `version`. Raises ValueError for a damaged item."""
     after = -1
@@ -135,7 +136,7 @@ def every(
 
 
 def _rows(
-    connection: sqlite3.Connection, stream: str, version: int, between: tuple[int, int]
+    connection: Connection, stream: str, version: int, between: tuple[int, int]
 ) -> Iterator[tuple[str, Kept]]:
     """The items that have rows, at the positions between two."""
     cursor = connection.execute(  # in the order of the table: an index would have to be sorted
@@ -149,14 +150,12 @@ def _rows(
             yield key, Kept(position, version, item)
 
 
-def having(
-    connection: sqlite3.Connection, stream: str, field: str, value: Any = None
-) -> list[Item]:
+def having(connection: Connection, stream: str, field: str, value: Any = None) -> list[Item]:
     """The items with a field, in order of creation; None stands for any value. Only those whose
     text has the field are decoded."""
     text = f"{encode(field)}:" + ("" if value is None else encode(value))
     rows = connection.execute(
-        "SELECT position, json FROM items NOT INDEXED WHERE stream = ? AND instr(json, ?)",
+        "SELECT position, json FROM items NOT INDEXED WHERE stream = ? AND instr(json, ?) > 0",
         (stream, text),
     )
     found = {position: decode(item) for position, item in rows}
@@ -166,9 +165,7 @@ def having(
     return [item for item in items if field in item and value in (None, item[field])]
 
 
-def _unchanged(
-    connection: sqlite3.Connection, stream: str, block: item_blocks.Block
-) -> dict[int, Item]:
+def _unchanged(connection: Connection, stream: str, block: item_blocks.Block) -> dict[int, Item]:
     """The items of a block that have no row, by position."""
     rows = connection.execute(
         "SELECT position FROM items NOT INDEXED WHERE stream = ? AND position BETWEEN ? AND ?",
@@ -179,15 +176,13 @@ def _unchanged(
     return {position: item for position, item in items if position not in changed}
 
 
-def changed_since(
-    connection: sqlite3.Connection, stream: str, version: int
-) -> Iterator[tuple[int, Item]]:
+def changed_since(connection: Connection, stream: str, version: int) -> Iterator[tuple[int, Item]]:
     """The items of events after a version, each with its position in the order of creation."""
     return ((kept.position, kept.item) for _, kept in every(connection, stream, version))
 
 
 def replayed(
-    connection: sqlite3.Connection,
+    connection: Connection,
     stream: str,
     fold: Fold,
     unreadable: Callable[[Row, str], None],
@@ -198,9 +193,8 @@ def replayed(
     columns take longer than reading them. `_whole` adds them if needed.
     """
     query = (  # a table scan, because the index would look up each row
-        "SELECT id, iif(type = ?1, NULL, ts), iif(type = ?1, NULL, actor), "
-        "iif(type = ?1, NULL, stream), iif(type = ?1, NULL, type), payload, version "
-        "FROM events NOT INDEXED WHERE stream = ?2 AND id > ?3 ORDER BY id LIMIT ?4"
+        f"SELECT id, {_UNLESS_MERGING}, payload, version FROM events NOT INDEXED "
+        "WHERE stream = ?2 AND id > ?3 ORDER BY id LIMIT ?4"
     )
     found: dict[str, Kept] = {}
     with collector_paused():
@@ -219,7 +213,7 @@ def _replay_block(
     found: dict[str, Kept],
     fold: Fold,
     rows: Iterable[tuple[Row, str, Payload]],
-    connection: sqlite3.Connection,
+    connection: Connection,
 ) -> None:
     """Apply rows with their item's id and the other fields of their payload.
 
@@ -258,7 +252,7 @@ def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
         kept.item, kept.version = after, row[6]
 
 
-def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str, Kept]) -> None:
+def replace_all(connection: Connection, stream: str, items: Mapping[str, Kept]) -> None:
     """Replace the item table by `items`. Writes only changed items. A view that was made from the
     damaged ones goes too."""
     connection.execute("DELETE FROM snapshots WHERE stream = ?", (f"{MADE_FROM_ITEMS}{stream}",))
@@ -293,7 +287,7 @@ def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str,
 
 
 def blocks(
-    connection: sqlite3.Connection,
+    connection: Connection,
     query: str,
     values: tuple[Any, ...] = (),
     after: int = 0,
@@ -310,13 +304,14 @@ def blocks(
         after = rows[-1][column]
 
 
-def fetch(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -> list[Any]:
+def fetch(connection: Connection, query: str, values: tuple[Any, ...]) -> list[Any]:
     """All rows of a query. Replaces bytes that are not UTF-8 (flipped bits)."""
     try:
         return connection.execute(query, values).fetchall()
     except sqlite3.OperationalError as error:
         if hasattr(error, "sqlite_errorcode"):  # SQLite's errors; decoding errors have none
             raise
+    assert isinstance(connection, sqlite3.Connection)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
         return connection.execute(query, values).fetchall()
@@ -324,7 +319,7 @@ def fetch(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -
         connection.text_factory = str
 
 
-def _whole(connection: sqlite3.Connection, row: Row) -> Row:
+def _whole(connection: Connection, row: Row) -> Row:
     if row[4] is not _MERGES:
         return row
     [whole] = fetch(connection, f"SELECT {COLUMNS} FROM events WHERE id = ?", (row[0],))

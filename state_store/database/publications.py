@@ -9,11 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
-from pathlib import Path
 
-from state_store.database.errors import translated
-from state_store.database.schema import PUBLICATIONS_SINCE, version_of
+from state_store.sql.connection import Connection
 from state_store.values.lazy_dataclass import asdict, dataclass, replace
 
 ANNOUNCED = "announced"
@@ -84,23 +81,10 @@ class Publication:
         return slug in self.open_slugs and self.is_of(*places)
 
 
-def publications_in(
-    path: Path, *, only_open: bool = False, commits: Collection[str] | None = None
-) -> tuple[tuple[Publication, ...], frozenset[str]]:
-    """The rows of `PublicationBook.all` of a database, and the tips of all rows, by a look that
-    changes no file. Raises as opening the store would."""
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    with translated(path), closing(sqlite3.connect(uri, uri=True)) as connection:
-        there = version_of(connection) >= PUBLICATIONS_SINCE
-        book = PublicationBook(connection)
-        rows = book.all(only_open=only_open, commits=commits) if there else ()
-        return rows, book.tips() if there else frozenset()
-
-
 class PublicationBook:
     """The rows, within one transaction or for reading only."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def announce(self, new: Publication, now: float) -> None:
@@ -145,12 +129,12 @@ class PublicationBook:
         self, *, only_open: bool = False, commits: Collection[str] | None = None
     ) -> tuple[Publication, ...]:
         """All rows, or those with open items or with one of `commits`, the oldest first."""
-        still_open = "open > 0" if only_open else "1"
+        still_open = "open > 0" if only_open else "1 = 1"
         asked = [one for one in commits or () if one.isascii()]  # a journal may name anything
         if commits is None or len(asked) > _MOST_ASKED:
             found = self._found(f"WHERE {still_open}")
         else:  # only rows whose text has one of them are decoded
-            has = " OR ".join(["instr(items, ?)"] * len(asked)) or "0"
+            has = " OR ".join(["instr(items, ?) > 0"] * len(asked)) or "1 = 0"
             found = self._found(f"WHERE {still_open} AND ({has})", *asked)
         return tuple(one for one in found if commits is None or one.has_one_of(commits))
 
@@ -178,7 +162,7 @@ class PublicationBook:
                 raise sqlite3.DatabaseError("a row of publications is damaged") from error
 
 
-def damaged_rows(connection: sqlite3.Connection) -> Iterator[str]:
+def damaged_rows(connection: Connection) -> Iterator[str]:
     """A sentence about each row that a run could not read, or that has a state no run writes."""
     query = f"SELECT id, open, {_COLUMNS} FROM publications ORDER BY id"
     for number, still_open, *row in connection.execute(query).fetchall():

@@ -7,11 +7,11 @@ charge.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from state_store.sql.connection import Connection
 from state_store.values.lazy_dataclass import dataclass, fields
 
 _LEARNT_FROM = 200  # newest uses of a kind, which predict the next use
@@ -124,8 +124,9 @@ _TOTAL = """SELECT
     COALESCE(SUM(CASE WHEN settled IS NULL THEN 0 ELSE usd END), 0),
     COALESCE(SUM(CASE WHEN settled IS NULL THEN reserved_tokens ELSE 0 END), 0),
     COALESCE(SUM(CASE WHEN settled IS NULL THEN reserved_usd ELSE 0 END), 0),
-    COALESCE(SUM(holder <> 'ledger'), 0), COALESCE(SUM(settled IS NULL), 0),
-    COALESCE(SUM(seconds), 0.0), COALESCE(SUM(metered = 0), 0), COALESCE(SUM(priced = 0), 0)
+    COUNT(CASE WHEN holder <> 'ledger' THEN 1 END), COUNT(CASE WHEN settled IS NULL THEN 1 END),
+    COALESCE(SUM(seconds), 0.0), COUNT(CASE WHEN NOT metered THEN 1 END),
+    COUNT(CASE WHEN NOT priced THEN 1 END)
     FROM spend WHERE {} = ?"""
 _OPENED = f"id, stamp, {', '.join(_PURPOSE)}, reserved_tokens, reserved_usd"
 _SETTLED = f"id, stamp, {', '.join(_PURPOSE)}, {', '.join(_CHARGE[:-1])}, used_model"
@@ -134,7 +135,7 @@ _SETTLED = f"id, stamp, {', '.join(_PURPOSE)}, {', '.join(_CHARGE[:-1])}, used_m
 class SpendBook:
     """Access to the spend table, in a transaction or for reading only."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def reserve(
@@ -216,7 +217,7 @@ class SpendBook:
 
     def mark_ledgered(self, ids: Iterable[int]) -> int:
         """Mark settled uses as written to the ledger; returns the number of new marks."""
-        mark = "UPDATE spend SET told = 1 WHERE id = ? AND settled IS NOT NULL AND NOT told"
+        mark = "UPDATE spend SET told = TRUE WHERE id = ? AND settled IS NOT NULL AND NOT told"
         return sum(self._connection.execute(mark, (row_id,)).rowcount for row_id in ids)
 
     def tokens_since(self, since: float, wave: str | None = None) -> dict[str, int]:
@@ -224,7 +225,7 @@ class SpendBook:
         `wave` None means all waves."""
         found = self._connection.execute(
             "SELECT stamp, tokens FROM spend WHERE settled IS NOT NULL AND day >= ? AND since >= ? "
-            "AND (? IS NULL OR wave = ?)",
+            "AND (CAST(? AS TEXT) IS NULL OR wave = ?)",
             (utc_day(since), since, wave, wave),
         )
         return dict(found.fetchall())
@@ -234,10 +235,11 @@ class SpendBook:
         They are settled and already in the ledger."""
         return sum(
             self._connection.execute(
-                "INSERT OR IGNORE INTO spend(stamp, day, wave, item, number, phase, backend, "
+                "INSERT INTO spend(stamp, day, wave, item, number, phase, backend, "
                 "model, holder, since, until, reserved_tokens, reserved_usd, settled, tokens, usd, "
                 "metered, priced, seconds, verdict, used_model, told) "
-                "VALUES(?, ?, ?, '', 0, '', '', '', ?, ?, ?, 0, 0, ?, ?, 0, 1, 1, 0.0, '', '', 1)",
+                "VALUES(?, ?, ?, '', 0, '', '', '', ?, ?, ?, 0, 0, ?, ?, 0, "
+                "TRUE, TRUE, 0.0, '', '', TRUE) ON CONFLICT(stamp) DO NOTHING",
                 (use.key, day, use.wave, _IMPORTED, use.at, use.at, use.at, use.tokens),
             ).rowcount
             for use in uses

@@ -1,22 +1,22 @@
-"""`EventStore`: streams of events in one SQLite file, and the items computed from them.
+"""`EventStore`: streams of events in one database, and the items computed from them.
 
-Safe for many threads and processes. Appends of one process share commits. Every completed write is
-durable. The store does not know the meaning of events: the caller supplies folds.
+`interface.Store` says what callers may ask. The database is a SQLite file, unless a subclass puts
+other connections below the tables. Safe for many threads and processes. Appends of one process
+share commits. The store does not know the meaning of events: the caller supplies folds.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from state_store.database import snapshot_rows
+from state_store.database import integrity, kept_items
 from state_store.database.connections import Database
-from state_store.database.errors import DamagedStoreError, StoreBusyError, translated
+from state_store.database.errors import DamagedStoreError, StoreBusyError
 from state_store.database.event_rows import COLUMNS, Event, decode_rows, to_event, warn
 from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, ITEMS_IMPORTED, TRACKER
 from state_store.database.integrity import Head, Problem, compare, examine, head, heads
@@ -26,10 +26,19 @@ from state_store.database.projections import apply_tracker
 from state_store.database.publications import Publication, PublicationBook
 from state_store.database.schema import PUBLICATIONS_SINCE, SPEND_SINCE
 from state_store.database.spend import SpendBook
-from state_store.database.transaction import ConcurrencyConflict, Transaction, drafted, lease_row
+from state_store.database.transaction import (
+    ConcurrencyConflict,
+    Session,
+    Transaction,
+    drafted,
+    lease_row,
+    read_snapshot,
+    snapshot_text,
+)
 from state_store.documents.clock import Clock, SystemClock
 from state_store.documents.group_commit import GroupCommit
 from state_store.documents.locks import QUEUE_PATIENCE_S
+from state_store.sql.connection import Connection, Connections
 
 __all__ = [
     "ConcurrencyConflict",
@@ -44,7 +53,7 @@ __all__ = [
 T = TypeVar("T")
 Note = Callable[[], Path | None]
 Change = Callable[[Transaction], None]
-_FOLDS: Mapping[str, Fold] = {
+FOLDS: Mapping[str, Fold] = {
     TRACKER: Fold(apply_tracker, ITEM_UPDATED, ITEM_CREATED, ITEMS_IMPORTED)
 }
 
@@ -53,23 +62,25 @@ class EventStore:
     """Opens the database, and creates it if it is missing.
 
     `folds` maps each stream with items to its fold. `busy_timeout_s` is the wait for other programs
-    that hold the database, `queue_patience_s` the wait for stopped writers of ours. A forked child
-    may continue to use it. Every method may raise CannotRunError, StoreBusyError or
-    DamagedStoreError."""
+    that hold the file, `queue_patience_s` the wait for stopped writers of ours. A forked child may
+    continue to use it. Every method may raise CannotRunError, StoreBusyError, DamagedStoreError."""
 
     def __init__(
         self,
         db_path: str | Path,
         *,
-        folds: Mapping[str, Fold] = _FOLDS,
+        folds: Mapping[str, Fold] = FOLDS,
         clock: Clock | None = None,
         busy_timeout_s: float = 5.0,
         queue_patience_s: float = QUEUE_PATIENCE_S,
     ) -> None:
-        self.path = Path(db_path)
-        self.clock = clock or SystemClock()
-        self._folds = folds
-        self._database = Database(self.path, self._refold, busy_timeout_s, queue_patience_s)
+        self.path, self._folds = Path(db_path), folds
+        database = Database(self.path, self._refold, busy_timeout_s, queue_patience_s)
+        self._use(database, clock or SystemClock())
+
+    def _use(self, database: Connections, clock: Clock) -> None:
+        """Put connections below the tables."""
+        self._database, self.clock = database, clock
         self._start()
         _stores.add(self)
 
@@ -94,8 +105,7 @@ class EventStore:
         """Append one event and return its version, which counts from 1 in each stream.
 
         Joins an open transaction of this thread. Raises ConcurrencyConflict if the stream is not at
-        `expected_version`, ValueError or TypeError if the payload is not JSON, and writes nothing.
-        """
+        `expected_version`, ValueError or TypeError if the payload is not JSON."""
         return self.append_many(stream, ((event_type, payload),), actor, expected_version)
 
     def append_many(
@@ -112,9 +122,9 @@ class EventStore:
             return transaction.append_drafts(stream, drafts, actor, expected_version)
 
         if self._database.is_writing:
-            assert self._open
-            return job(self._open)
-        return self._commits.submit(job)
+            assert self._session.open
+            return job(self._session.open)
+        return self.joined(job)
 
     def append_held(
         self,
@@ -143,7 +153,7 @@ class EventStore:
             change(transaction)
             return 0
 
-        self._commits.submit(job)
+        self.joined(job)
 
     def read(self, stream: str, after: int = 0) -> list[Event]:
         """The events of a stream after a version, in order: dicts of `COLUMNS`. Skips an event with
@@ -160,8 +170,8 @@ class EventStore:
 
     def scan_several(self, streams: Sequence[str], after_id: int = 0) -> Iterator[Event]:
         """The events of some streams after an id, in the order of writing, with constant memory."""
-        marks = ", ".join("?" * len(streams))  # `+` keeps SQLite from reading whole streams
-        where = f"+stream IN ({marks}) AND id > ? ORDER BY id"
+        marks = ", ".join("?" * len(streams))  # `||` keeps SQLite from reading whole streams
+        where = f"stream || '' IN ({marks}) AND id > ? ORDER BY id"
         return self._scanned(where, tuple(streams), after_id, 0)
 
     def read_all(self, after_id: int = 0) -> list[Event]:
@@ -172,18 +182,19 @@ class EventStore:
         self, where: str, given: tuple[str, ...], after: int, column: int
     ) -> Iterator[Event]:
         query = f"SELECT {COLUMNS} FROM events WHERE {where} LIMIT ?"
-        with translated(self.path):
+        with self._database.translated:
             for rows in blocks(self._database.reader(), query, given, after, column=column):
                 for row, payload in decode_rows(rows, warn):
                     yield to_event(row, payload)
 
+    def wait(self, _: str, timeout_s: float) -> None:
+        """Return when a stream may have new events, at the latest after a time."""
+        self._database.wait(timeout_s)
+
     @contextmanager
     def transaction(self, lease: Lease | None = None) -> Iterator[Transaction]:
-        """A transaction: durable at its end, rolled back after an exception inside.
-
-        Checks the token of `lease` first. Keep the block short, because all other writers wait.
-        Raises LeaseLostError.
-        """
+        """A transaction: durable at its end, rolled back after an exception inside. Checks the
+        token of `lease` first. All other writers wait. Raises LeaseLostError."""
         with self._session as transaction:
             if lease is not None:
                 transaction.require(lease)
@@ -194,39 +205,53 @@ class EventStore:
 
         The job may raise a TidegateError only before its first write.
         """
-        return self._commits.submit(job)
+        return self._database.repeated(lambda: self._commits.submit(job))
 
     def read_spend(self, look: Callable[[SpendBook], T], nothing: T) -> T:
         """Return `look(spend_table)`; `nothing` if the store has no such table yet."""
-        with translated(self.path):
+        with self._database.translated:
             book = SpendBook(self._database.reader())
             return look(book) if self._database.version >= SPEND_SINCE else nothing
 
-    def publications(self, *, only_open: bool = False) -> tuple[Publication, ...]:
-        """All publications, or those with open items, the oldest first."""
-        with translated(self.path):
-            book, version = PublicationBook(self._database.reader()), self._database.version
-            return book.all(only_open=only_open) if version >= PUBLICATIONS_SINCE else ()
+    def publications(
+        self, *, only_open: bool = False, commits: Collection[str] | None = None
+    ) -> tuple[Publication, ...]:
+        """All publications, or those with open items or with one of `commits`, the oldest first."""
+        with self._database.translated:
+            if self._database.version < PUBLICATIONS_SINCE:
+                return ()
+            book = PublicationBook(self._database.reader())
+            return book.all(only_open=only_open, commits=commits)
+
+    def publication_tips(self) -> frozenset[str]:
+        """The last commits of all publications."""
+        with self._database.translated:
+            return PublicationBook(self._database.reader()).tips()
 
     def lease_row(self, resource: str) -> LeaseRow | None:
         """The newest grant on a resource, even if ended; None if there was none."""
-        with translated(self.path):
+        with self._database.translated:
             return lease_row(self._database.reader(), resource)
 
     def item(self, item_id: str, stream: str = TRACKER) -> dict[str, Any] | None:
         """The item with this id, or None."""
-        with translated(self.path):
+        with self._database.translated:
             return one(self._database.reader(), stream, item_id)
 
     def items(self, stream: str = TRACKER) -> list[dict[str, Any]]:
         """All items in order of creation."""
-        with translated(self.path):
+        with self._database.translated:
             return [kept.item for _, kept in every(self._database.reader(), stream)]
 
-    def look(self, at: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of `at`, a query of this package that does not read all items."""
-        with translated(self.path):
-            return at(self._database.reader())
+    def items_with(self, field: str, value: Any = None, stream: str = TRACKER) -> list[Any]:
+        """The items with a field, and with this value unless it is None. Fast for few."""
+        with self._database.translated:
+            return kept_items.having(self._database.reader(), stream, field, value)
+
+    def changed_items(self, version: int, stream: str = TRACKER) -> Iterator[tuple[int, Any]]:
+        """The items of events after a version, each with its position in order of creation."""
+        with self._database.translated:
+            yield from kept_items.changed_since(self._database.reader(), stream, version)
 
     def rebuild_items(self, stream: str = TRACKER) -> int:
         """Rebuild the items from the events, and return their number."""
@@ -234,34 +259,46 @@ class EventStore:
             return self._rebuild(connection, stream)
 
     def verify(self) -> tuple[Problem, ...]:
-        """All faults: links, gaps, payloads, items.
-
-        Only `check_anchor` finds events missing at a stream's end.
-        """
-        with translated(self.path):
-            return tuple(examine(self._database.reader(), self._folds))
+        """All faults but events missing at a stream's end, which `check_anchor` finds."""
+        with self._database.translated:
+            reader, faults = self._database.reader(), self._database.faults()
+            return tuple(examine(reader, self._folds, faults))
 
     def head(self, stream: str) -> Head:
-        """Version and link of a stream's last event, for use as an anchor; (0, "") without
-        events."""
-        with translated(self.path):
+        """Version and link of a stream's last event, an anchor; (0, "") without events."""
+        with self._database.translated:
             return head(self._database.reader(), stream)
 
     def heads(self) -> dict[str, Head]:
         """`head` of every stream."""
-        with translated(self.path):
+        with self._database.translated:
             return heads(self._database.reader())
+
+    def last_id(self) -> int:
+        """The id of the last event of all streams; 0 without events."""
+        with self._database.translated:
+            return integrity.last_id(self._database.reader())
+
+    def streams_since(self, after_id: int, prefix: str) -> list[str]:
+        """The streams with this prefix that have events after an id."""
+        with self._database.translated:
+            return integrity.streams_since(self._database.reader(), after_id, prefix)
+
+    def links_of(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        """The links of events by stream and version; a missing event has none."""
+        with self._database.translated:
+            return integrity.links_of(self._database.reader(), places)
 
     def links(self, stream: str) -> dict[int, str]:
         """The link of each event by version. It is the same in every copy of the stream."""
         query = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version"
-        with translated(self.path):
+        with self._database.translated:
             rows = fetch(self._database.reader(), query, (stream,))
         return {version: link.hex() for version, link in rows}
 
     def check_anchor(self, anchor: Mapping[str, Head]) -> tuple[Problem, ...]:
         """The events in an earlier result of `heads` that are missing or changed."""
-        with translated(self.path):
+        with self._database.translated:
             return tuple(compare(self._database.reader(), anchor))
 
     def save_snapshot(self, stream: str, event_version: int, projection: Any) -> None:
@@ -270,71 +307,34 @@ class EventStore:
 
     def save_snapshots(self, event_version: int, projections: Mapping[str, Any]) -> None:
         """Replace the projections of streams, all or none. Joins an open transaction."""
-        saved = {stream: snapshot_rows.snapshot_text(one) for stream, one in projections.items()}
-        with nullcontext(self._open) if self._database.is_writing else self._session as transaction:
+        saved = {stream: snapshot_text(one) for stream, one in projections.items()}
+        joined = nullcontext(self._session.open) if self._database.is_writing else self._session
+        with joined as transaction:
             assert transaction
             for stream, texts in saved.items():
                 transaction.put_snapshot(stream, event_version, *texts)
 
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
         """(version, projection, checksum); None if missing, or damaged (with a warning)."""
-        with translated(self.path):
-            return snapshot_rows.read_snapshot(self._database.reader(), stream)
+        with self._database.translated:
+            return read_snapshot(self._database.reader(), stream)
 
     def _start_in_child(self) -> None:
         self._database.start_in_child()
         self._start()
 
     def _start(self) -> None:
-        self._open: Transaction | None = None  # of the writing thread
-        self._session = _Session(self, self._database)
+        self._session = Session(self._database, self._folds, self.clock)
         self._commits = GroupCommit(lambda: self._session)
 
-    def _refold(self, connection: sqlite3.Connection) -> None:
+    def _refold(self, connection: Connection) -> None:
         for stream in self._folds:
             self._rebuild(connection, stream)
 
-    def _rebuild(self, connection: sqlite3.Connection, stream: str) -> int:
+    def _rebuild(self, connection: Connection, stream: str) -> int:
         found = replayed(connection, stream, self._folds[stream], warn)
         replace_all(connection, stream, found)
         return len(found)
-
-
-class _Session:
-    """The context of a transaction. A class, because it is entered for every event."""
-
-    __slots__ = ("_database", "_heads", "_store", "_translated")
-
-    def __init__(self, store: EventStore, database: Database) -> None:
-        self._store, self._database = store, database
-        self._translated = translated(store.path)
-        self._heads: dict[str, tuple[int, bytes]] = {}
-
-    def __enter__(self) -> Transaction:
-        store = self._store
-        with self._translated:
-            connection = self._database.begin()
-            try:
-                now = store.clock.now()
-                store._open = Transaction(connection, store._folds, now, self._heads)
-            except BaseException:
-                self._database.end(good=False)
-                raise
-        return store._open
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        done, self._store._open = self._store._open, None
-        with self._translated:
-            try:
-                if error is None and done and done.folders:
-                    done.flush()
-            except BaseException:
-                self._database.end(good=False)
-                raise
-            self._database.end(good=error is None)
-        self._translated.__exit__(kind, error, trace)
-        if error is None and done:
-            self._heads = done.heads
 
 
 _stores: weakref.WeakSet[EventStore] = weakref.WeakSet()

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +17,17 @@ from state_store.database import item_blocks
 from state_store.database.event_rows import START, decode, encode, row_hash, to_event
 from state_store.database.events import TRACKER
 from state_store.database.integrity import last_id
-from state_store.database.kept_items import Fold, create, create_all, keep, one
+from state_store.database.kept_items import Fold, create, create_all, fetch, keep, one
 from state_store.database.leases import Lease, LeaseRow, required
 from state_store.database.publications import PublicationBook
 from state_store.database.schema import INSERT_EVENT, INSERT_EVENT_AT
-from state_store.database.snapshot_rows import put_snapshot
 from state_store.database.spend import SpendBook
-from state_store.documents.clock import Instant
+from state_store.documents.clock import Clock, Instant
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import sync_folder
 from state_store.documents.item_id import id_of
 from state_store.redaction.installed import redacted, redacted_value
+from state_store.sql.connection import Connection, Connections
 
 Draft = tuple[str, str, str | None]  # type, payload as JSON, the id in the payload
 Head = tuple[int, bytes]  # version, link
@@ -58,7 +61,7 @@ def drafted(stream: str, actor: str, events: Sequence[tuple[str, Any]]) -> list[
     return drafts
 
 
-def lease_row(connection: sqlite3.Connection, resource: str) -> LeaseRow | None:
+def lease_row(connection: Connection, resource: str) -> LeaseRow | None:
     """The newest grant on a resource, also when it is over; None when there was none."""
     row = connection.execute(
         "SELECT resource, token, holder, boot_id, expires_at, expires_wall, ttl "
@@ -68,15 +71,42 @@ def lease_row(connection: sqlite3.Connection, resource: str) -> LeaseRow | None:
     return LeaseRow(*row) if row else None
 
 
+def snapshot_text(projection: Any) -> tuple[str, str]:
+    """A projection as JSON, and its checksum. Raises ValueError or TypeError if it is not JSON."""
+    text = json.dumps(projection, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return text, _checksum(text)
+
+
+def read_snapshot(connection: Connection, stream: str) -> tuple[int, Any, str] | None:
+    """(version, projection, checksum); None if missing, or damaged (with a warning)."""
+    query = (
+        "SELECT event_version, projection, checksum FROM snapshots WHERE stream = ? "
+        "ORDER BY id DESC LIMIT 1"
+    )
+    for version, text, checksum in fetch(connection, query, (stream,)):
+        try:
+            if _checksum(text) == checksum:
+                return version, decode(text), checksum
+        except (ValueError, RecursionError):
+            pass
+        sys.stderr.write(f"WARNING: the snapshot of stream {stream} is damaged and is not used\n")
+    return None
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
 class Transaction:
     """An open transaction of the store. All its changes get the time `now`."""
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         folds: Mapping[str, Fold],
         now: Instant,
         guesses: Mapping[str, Head] = NO_HEADS,
+        next_token: Callable[[Connection, int], int] = lambda _, newest: newest + 1,
     ) -> None:
         """`guesses` are the heads after this process's last commit. They may be outdated.
 
@@ -90,6 +120,7 @@ class Transaction:
         self._guesses = guesses
         self._connection = connection
         self._folds = folds
+        self._next_token = next_token
 
     def append(
         self,
@@ -202,20 +233,30 @@ class Transaction:
         """The newest grant on a resource, also when it is over; None when there was none."""
         return lease_row(self._connection, resource)
 
+    def next_token(self, before: LeaseRow | None) -> int:
+        """The token of a new grant, above all earlier ones of its resource."""
+        return self._next_token(self._connection, before.token if before else 0)
+
     def put_lease(self, row: LeaseRow) -> None:
         """Store `row` as the newest grant on its resource."""
         self._connection.execute(
-            "INSERT OR REPLACE INTO leases"
-            "(resource, token, holder, boot_id, expires_at, expires_wall, ttl) "
-            "VALUES(?,?,?,?,?,?,?)",
+            "INSERT INTO leases(resource, token, holder, boot_id, expires_at, expires_wall, ttl) "
+            "VALUES(?,?,?,?,?,?,?) ON CONFLICT(resource) DO UPDATE SET token = excluded.token, "
+            "holder = excluded.holder, boot_id = excluded.boot_id, "
+            "expires_at = excluded.expires_at, expires_wall = excluded.expires_wall, "
+            "ttl = excluded.ttl",
             (row.resource, row.token, row.holder, row.boot_id,
              row.expires_at, row.expires_wall, row.ttl),
         )  # fmt: skip
 
     def put_snapshot(self, stream: str, event_version: int, text: str, checksum: str) -> None:
         """Keep a projection, as `snapshot_text` gives it, in place of older ones."""
-        values = (self.now.wall_s, stream, event_version, text, checksum)
-        put_snapshot(self._connection, *values)
+        self._connection.execute("DELETE FROM snapshots WHERE stream = ?", (stream,))
+        self._connection.execute(
+            "INSERT INTO snapshots(ts, stream, event_version, projection, checksum) "
+            "VALUES(?,?,?,?,?)",
+            (self.now.wall_s, stream, event_version, text, checksum),
+        )
 
     @property
     def spend(self) -> SpendBook:
@@ -250,3 +291,41 @@ class Transaction:
             ).fetchone()
             known = self.heads[stream] = row or (0, START)
         return known
+
+
+class Session:
+    """The context of a transaction. A class, because it is entered for every event."""
+
+    __slots__ = ("_clock", "_database", "_folds", "_heads", "open")
+
+    def __init__(self, database: Connections, folds: Mapping[str, Fold], clock: Clock) -> None:
+        self._database, self._folds, self._clock = database, folds, clock
+        self._heads: Mapping[str, Head] = NO_HEADS
+        self.open: Transaction | None = None  # of the writing thread
+
+    def __enter__(self) -> Transaction:
+        database = self._database
+        with database.translated:
+            connection = database.begin()
+            try:
+                now = self._clock.now()
+                guesses = self._heads if database.guesses_hold else NO_HEADS
+                self.open = Transaction(connection, self._folds, now, guesses, database.next_token)
+            except BaseException:
+                database.end(good=False)
+                raise
+        return self.open
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        done, self.open = self.open, None
+        with self._database.translated:
+            try:
+                if error is None and done and done.folders:
+                    done.flush()
+            except BaseException:
+                self._database.end(good=False)
+                raise
+            self._database.end(good=error is None)
+        self._database.translated.__exit__(kind, error, trace)
+        if error is None and done:
+            self._heads = done.heads

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from state_store.database import events as names
+from state_store.database.interface import Store
 from state_store.database.item_blocks import items_of
-from state_store.database.store import EventStore
 from state_store.documents.files import (
     BadFileError,
     Identity,
@@ -41,7 +41,7 @@ class Seen:
     version: int
 
 
-def load_base(store: EventStore, path: Path) -> dict[str, Any] | None:
+def load_base(store: Store, path: Path) -> dict[str, Any] | None:
     """The agreed items by id; None before the first sync of this file."""
     found = store.read_snapshot(_BASE + _key(store, path))
     if not found:
@@ -50,7 +50,7 @@ def load_base(store: EventStore, path: Path) -> dict[str, Any] | None:
     return {**items, **_changes(store, path)}
 
 
-def _imported(store: EventStore, last: int) -> dict[str, Any]:
+def _imported(store: Store, last: int) -> dict[str, Any]:
     """The items as the first events of the tracker's stream imported them."""
     found: dict[str, Any] = {}
     for event in store.scan(names.TRACKER):
@@ -60,27 +60,27 @@ def _imported(store: EventStore, last: int) -> dict[str, Any]:
     return found
 
 
-def _changes(store: EventStore, path: Path) -> dict[str, Any]:
+def _changes(store: Store, path: Path) -> dict[str, Any]:
     found = store.read_snapshot(_CHANGES + _key(store, path))
     return found[1]["items"] if found else {}
 
 
 def save_base(
-    store: EventStore, path: Path, version: int, items: Items, old: Items | None = None
+    store: Store, path: Path, version: int, items: Items, old: Items | None = None
 ) -> None:
     """Store the agreed items, unless they equal `old`."""
     if items != old:
         store.save_snapshots(version, _whole(store, path, items))
 
 
-def save_imported(store: EventStore, path: Path, seen: Seen) -> None:
+def save_imported(store: Store, path: Path, seen: Seen) -> None:
     """Store the first state: all items were imported from the file by the events until now."""
     key = _key(store, path)
     saved = {_BASE + key: {_IMPORTED: seen.version}, _CHANGES + key: {"items": {}}}
     store.save_snapshots(seen.version, {**saved, _SEEN + key: {"digest": seen.digest}})
 
 
-def save_changes(store: EventStore, path: Path, items: Items, seen: Seen) -> None:
+def save_changes(store: Store, path: Path, items: Items, seen: Seen) -> None:
     """Store agreed items that replace those of the base, and the state at this sync."""
     key, changes = _key(store, path), {**_changes(store, path), **items}
     if len(changes) > _MOST_CHANGES:
@@ -90,19 +90,19 @@ def save_changes(store: EventStore, path: Path, items: Items, seen: Seen) -> Non
     store.save_snapshots(seen.version, {**saved, _SEEN + key: {"digest": seen.digest}})
 
 
-def _whole(store: EventStore, path: Path, items: Items) -> dict[str, Any]:
+def _whole(store: Store, path: Path, items: Items) -> dict[str, Any]:
     """The snapshots of a base without changes."""
     key = _key(store, path)
     return {_BASE + key: {"items": items}, _CHANGES + key: {"items": {}}}
 
 
-def load_seen(store: EventStore, path: Path) -> Seen | None:
+def load_seen(store: Store, path: Path) -> Seen | None:
     """The state at the last full sync, or None."""
     found = store.read_snapshot(_SEEN + _key(store, path))
     return Seen(found[1]["digest"], found[0]) if found else None
 
 
-def save_seen(store: EventStore, path: Path, seen: Seen) -> None:
+def save_seen(store: Store, path: Path, seen: Seen) -> None:
     """Store the state at a full sync."""
     if load_seen(store, path) != seen:
         store.save_snapshot(_SEEN + _key(store, path), seen.version, {"digest": seen.digest})
@@ -142,7 +142,7 @@ def believe_digest(path: Path, identity: Identity, digest: str) -> None:
         _digests[name] = identity, digest
 
 
-def _key(store: EventStore, path: Path) -> str:
+def _key(store: Store, path: Path) -> str:
     folder = Path(os.path.realpath(store.path)).parent
     try:
         return Path(os.path.relpath(os.path.realpath(path), folder)).as_posix()

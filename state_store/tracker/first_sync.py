@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from state_store.database import events as names
+from state_store.database.interface import Store
 from state_store.database.item_blocks import packed
-from state_store.database.store import EventStore
 from state_store.tracker import base as tracker_base
 from state_store.tracker.base import Seen, digest_of
 from state_store.tracker.scan import BLOCK, LONG, ScannedTracker, scanned, scanned_before
 
 
-def first_sync(store: EventStore, path: Path, actor: str) -> int | None:
+def first_sync(store: Store, path: Path, actor: str) -> int | None:
     """The number of items, all of which are new; None if only a full sync can tell what is to do.
     The caller holds the file's lock. Raises as `read_tracker_file` does."""
     if path.stat().st_size < LONG or store.head(names.TRACKER)[0]:

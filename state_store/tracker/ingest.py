@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from state_store.database import events as names
+from state_store.database.interface import Store
 from state_store.database.kept_items import collector_paused
 from state_store.database.projections import tracker_document
-from state_store.database.store import ConcurrencyConflict, EventStore
+from state_store.database.store import ConcurrencyConflict
 from state_store.documents.errors import InputError, InvalidValue, NoSuchFile
 from state_store.documents.files import replace_unchanged, write_json_atomic
 from state_store.documents.item_id import id_of, plain_ids
@@ -44,7 +45,7 @@ class HasStore(Protocol):
     """A `StateAPI` or another object with a store."""
 
     @property
-    def store(self) -> EventStore:
+    def store(self) -> Store:
         """The store."""
 
 
@@ -153,7 +154,7 @@ def export_tracker(api: HasStore, out_path: Path | str, *, archived: bool = True
 
 
 def _sync_once(
-    store: EventStore, path: Path, file: TrackerFile, actor: str, prefer: Mapping[str, str]
+    store: Store, path: Path, file: TrackerFile, actor: str, prefer: Mapping[str, str]
 ) -> SyncReport | None:
     """Sync; None if the file changed during the sync. The caller then repeats it safely."""
     base = tracker_base.load_base(store, path)
@@ -185,7 +186,7 @@ def _sync_once(
 
 
 def _ingest(
-    store: EventStore, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
+    store: Store, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
 ) -> _Merged:
     """Merge and append. If another process writes to the tracker during the merge, it is repeated.
     After `_TRIES` it holds the store's lock."""
@@ -197,7 +198,7 @@ def _ingest(
 
 
 def _ingest_once(
-    store: EventStore, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
+    store: Store, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
 ) -> _Merged:
     """Merge and append. Raises ConcurrencyConflict if another process wrote during the merge."""
     version, _ = store.head(names.TRACKER)

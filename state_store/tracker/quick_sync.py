@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from state_store.database import events as names
-from state_store.database.store import EventStore
+from state_store.database.interface import Store
 from state_store.documents.errors import InputError
 from state_store.documents.files import read_bytes, replace_unchanged
 from state_store.documents.item_id import id_of
@@ -49,7 +49,7 @@ class _Meeting:
         return change
 
 
-def quick_sync(store: EventStore, path: Path, seen: Seen) -> int | None:
+def quick_sync(store: Store, path: Path, seen: Seen) -> int | None:
     """The number of items written to the file; None if only a full sync can tell what is to do.
     `seen` is the state at the last full sync, and the caller holds the file's lock."""
     changed = _changed_items(store, seen)
@@ -133,7 +133,7 @@ def _replace(path: Path, found: Sequence[Splice], digest: str) -> str | None:
     return replace_spliced(path, found, digest, identity if known == digest else ())
 
 
-def _changed_items(store: EventStore, seen: Seen) -> tuple[Iterable[str], int] | None:
+def _changed_items(store: Store, seen: Seen) -> tuple[Iterable[str], int] | None:
     """The ids in the events since `seen`, and the version of the last one; None for too many."""
     version, _ = store.head(names.TRACKER)
     if not 0 < version - seen.version <= _MOST_EVENTS:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from state_store.database.errors import rebuild_command
-from state_store.database.integrity import Head, Problem, links_of
-from state_store.database.store import EventStore
+from state_store.database.integrity import Head, Problem
+from state_store.database.interface import Store
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal_facts import journal_facts
 from state_store.values.lazy_dataclass import dataclass
@@ -67,7 +67,7 @@ def parsed(texts: Iterable[object]) -> Iterator[Anchor]:
     return filter(None, map(Anchor.parse, texts))
 
 
-def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
+def lost(store: Store, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
     """The fault of each failing anchor that no rebuild has given up.
 
     A rebuild gives up whole streams, because a commit may contain a later head than the journal.
@@ -79,7 +79,7 @@ def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
             given_up |= {anchor.stream for anchor in parsed(payload.get("lost") or ())}
     kept = ((a.stream, a.version, a.link) for a in set(anchors) if a.stream not in given_up)
     heads = sorted(kept)  # of tuples, in a tenth of the time
-    there = store.look(lambda db: links_of(db, [head[:2] for head in heads]))
+    there = store.links_of([head[:2] for head in heads])
     found: dict[Anchor, Problem] = {}
     for stream, version, link in heads:
         if not there.get((stream, version), "").startswith(link):
@@ -88,7 +88,7 @@ def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
     return found
 
 
-def check_kept(store: EventStore, state_dir: Path) -> None:
+def check_kept(store: Store, state_dir: Path) -> None:
     """Raise LostRowsError if the journal names events that the store does not contain.
 
     Called before any other work, because new events would hide the gap.

@@ -14,10 +14,9 @@ from typing import Any
 from driver.terminal.markdown import inline
 from state_store.api import STATUS_STREAMS, StateAPI
 from state_store.database.events import TRACKER, WAVE_PREFIX
-from state_store.database.integrity import last_id, streams_since
-from state_store.database.kept_items import MADE_FROM_ITEMS, changed_since
+from state_store.database.interface import Store
+from state_store.database.kept_items import MADE_FROM_ITEMS
 from state_store.database.projections import fold_status, no_status, shown_status
-from state_store.database.store import EventStore
 from state_store.documents.files import write_text_atomic
 from state_store.documents.item_status import ARCHIVED, BLOCKED, CLAIMED, DONE, IN_PROGRESS, TODO
 from state_store.tracker.ingest import export_tracker
@@ -75,8 +74,8 @@ def buildlog(api: StateAPI) -> str:
     after, snapshot, _ = api.store.read_snapshot(_KEPT) or (0, {}, "")
     if snapshot.get("format") != _FORMAT_OF_LOG:
         after, snapshot = 0, {"sections": {}}
-    sections, last = snapshot["sections"], api.store.look(last_id)
-    changed = api.store.look(lambda db: streams_since(db, after, WAVE_PREFIX))
+    sections, last = snapshot["sections"], api.store.last_id()
+    changed = api.store.streams_since(after, WAVE_PREFIX)
     for stream in changed:
         view = api.project(stream)
         wave_id = view["wave_id"] or stream.removeprefix(WAVE_PREFIX)
@@ -87,7 +86,7 @@ def buildlog(api: StateAPI) -> str:
     return _buildlog(sections.values())
 
 
-def _status(store: EventStore) -> View:
+def _status(store: Store) -> View:
     """The view `orchestrator_status`."""
     after, kept, _ = store.read_snapshot(_KEPT_STATUS) or (0, {}, "")
     view = kept["view"] if kept.get("format") == _FORMAT else no_status()
@@ -99,7 +98,7 @@ def _status(store: EventStore) -> View:
     return shown_status(view)
 
 
-def _item_lines(store: EventStore) -> tuple[Iterable[str], Iterable[str]]:
+def _item_lines(store: Store) -> tuple[Iterable[str], Iterable[str]]:
     """The status and the line of each item, in order of creation."""
     version, _ = store.head(TRACKER)
     before, kept, _ = store.read_snapshot(MADE_FROM_ITEMS + TRACKER) or (0, {}, "")
@@ -107,7 +106,7 @@ def _item_lines(store: EventStore) -> tuple[Iterable[str], Iterable[str]]:
         before, kept = 0, {"positions": [], "states": [], "lines": []}
     both = zip(kept["states"], kept["lines"], strict=True)
     found = dict(zip(kept["positions"], both, strict=True))
-    changed = store.look(lambda db: dict(_lines_of(changed_since(db, TRACKER, before))))
+    changed = dict(_lines_of(store.changed_items(before)))
     found |= changed
     states, lines = [state for state, _ in found.values()], [line for _, line in found.values()]
     if len(changed) > _FEW_ITEMS:

@@ -11,8 +11,8 @@ from typing import Any
 
 from state_store.api import StateAPI
 from state_store.database import events as names
-from state_store.database.store import EventStore
 from state_store.documents.files import MissingFileError, read_text, write_text_atomic
+from state_store.place import has_begun, open_store
 
 GIT, STORE = "git", "store"
 NOOP, RESOLVED, REFUSED, UNSUPPORTED = "noop", "resolved", "refused", "unsupported"
@@ -37,7 +37,7 @@ def read_git_phase(state_md_path: str | Path) -> str | None:
 
 def read_store_phase(db_path: str | Path) -> str | None:
     """The newest phase in the store; None without phase or database."""
-    if not Path(db_path).exists():
+    if not has_begun(Path(db_path)):
         return None
     with StateAPI(db_path) as api:
         phase = api.project("orchestrator_status")["phase"]
@@ -46,7 +46,7 @@ def read_store_phase(db_path: str | Path) -> str | None:
 
 def write_store_phase(db_path: str | Path, phase: str, actor: str = "reconcile") -> int:
     """Record the phase in stream `meta` and return the version of the event."""
-    with EventStore(db_path) as store:
+    with open_store(db_path) as store:
         return store.append(names.META, names.PHASE_SET, {"phase": phase}, actor)
 
 

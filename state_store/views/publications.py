@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from state_store.database.interface import Store
 from state_store.database.publications import (
     ANNOUNCED,
     ON_BRANCH,
@@ -19,12 +20,12 @@ from state_store.database.publications import (
     Publication,
     PublicationBook,
     PublishedCommit,
-    publications_in,
 )
-from state_store.database.store import EventStore
+from state_store.database.schema import PUBLICATIONS_SINCE
 from state_store.documents import journal
 from state_store.documents.errors import TidegateError
 from state_store.documents.journal_facts import journal_facts
+from state_store.place import has_begun, reading
 from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
@@ -54,8 +55,11 @@ def known_publications(
     rows: tuple[Publication, ...] = ()
     tips: frozenset[str] = frozenset()
     with suppress(TidegateError):  # what is to be written later says that the store is damaged
-        if database.exists():
-            rows, tips = publications_in(database, only_open=only_open, commits=commits)
+        if has_begun(database):
+            with reading(database) as (connection, version):
+                if version >= PUBLICATIONS_SINCE:
+                    book = PublicationBook(connection)
+                    rows, tips = book.all(only_open=only_open, commits=commits), book.tips()
             is_lost = False
     journal_now = _Journal.read(state_dir, only_replaced=not is_lost)
     lacking = _lacking(journal_now, tips, is_lost=is_lost)
@@ -69,11 +73,11 @@ def publications_in_journal(state_dir: Path) -> tuple[Publication, ...]:
     return _lacking(_Journal.read(state_dir), frozenset(), is_lost=True)
 
 
-def import_publications(store: EventStore, state_dir: Path, *, is_lost: bool = False) -> None:
+def import_publications(store: Store, state_dir: Path, *, is_lost: bool = False) -> None:
     """Give the store the rows that only the journal has; `is_lost` if the store is a new one that
     takes the place of a lost one. Raises CannotRunError."""
     found = _Journal.read(state_dir, only_replaced=not is_lost)
-    tips = store.look(lambda db: PublicationBook(db).tips())
+    tips = store.publication_tips()
     if _lacking(found, tips, is_lost=is_lost):
         with store.transaction() as transaction:  # another run may have done the same meanwhile
             book, now = transaction.publications, transaction.now.wall_s

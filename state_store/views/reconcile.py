@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from state_store.database import events as names
 from state_store.database.events import Event
+from state_store.database.interface import Store
 from state_store.database.projections import project_items
-from state_store.database.store import EventStore
 from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
 from state_store.tracker.ingest import HasStore
@@ -77,7 +77,7 @@ def merge_events(left: Sequence[Event], right: Sequence[Event]) -> tuple[Event, 
     return tuple(merged)
 
 
-def identified(store: EventStore, stream: str) -> tuple[Event, ...]:
+def identified(store: Store, stream: str) -> tuple[Event, ...]:
     """The events of a stream with their identity and original time."""
     origins: dict[int, tuple[str, float]] = {}
     for event in store.scan(STREAM):
@@ -91,7 +91,7 @@ def identified(store: EventStore, stream: str) -> tuple[Event, ...]:
     return tuple(found)
 
 
-def _adopt(store: EventStore, stream: str, ours: Sequence[Event], theirs: Sequence[Event]) -> int:
+def _adopt(store: Store, stream: str, ours: Sequence[Event], theirs: Sequence[Event]) -> int:
     known = {event.uid for event in ours}
     missing = [event for event in theirs if event.uid not in known]
     if missing:
@@ -103,7 +103,7 @@ def _adopt(store: EventStore, stream: str, ours: Sequence[Event], theirs: Sequen
     return len(missing)
 
 
-def _settle_items(store: EventStore, merged: Sequence[Event]) -> None:
+def _settle_items(store: Store, merged: Sequence[Event]) -> None:
     """Set the items to the state that their events give in order of time."""
     wanted = _items(merged)
     for item in store.items():

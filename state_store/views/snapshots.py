@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from state_store.database.interface import Store
 from state_store.database.projections import Row, View, project_items, tracker_document
-from state_store.database.store import EventStore
 from state_store.documents.item_id import id_of
 
 
 def save_snapshot(
-    store: EventStore, stream: str, event_version: int, projection: Mapping[str, Any]
+    store: Store, stream: str, event_version: int, projection: Mapping[str, Any]
 ) -> None:
     """Store the view of `stream` after the event `event_version`."""
     store.save_snapshot(stream, event_version, projection)
 
 
-def project_tracker_with_snapshot(store: EventStore, stream: str, events: Sequence[Row]) -> View:
+def project_tracker_with_snapshot(store: Store, stream: str, events: Sequence[Row]) -> View:
     """Like `project_tracker(events)`, but skips events that the newest snapshot covers."""
     version, view, _ = store.read_snapshot(stream) or (0, None, "")
     items = view.get("items") if isinstance(view, Mapping) else None

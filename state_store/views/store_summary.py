@@ -102,7 +102,8 @@ class StoreSummary:
             SUM(CASE WHEN settled IS NULL THEN 0 ELSE usd END),
             SUM(CASE WHEN settled IS NULL THEN reserved_tokens ELSE 0 END),
             SUM(CASE WHEN settled IS NULL THEN reserved_usd ELSE 0 END),
-            COUNT(*), SUM(settled IS NULL), SUM(metered = 0), SUM(priced = 0)
+            COUNT(*), COUNT(CASE WHEN settled IS NULL THEN 1 END),
+            COUNT(CASE WHEN NOT metered THEN 1 END), COUNT(CASE WHEN NOT priced THEN 1 END)
             FROM spend WHERE {column} = ?"""
         rows = self._rows(asked, (value,))
         tokens, usd, held, held_usd, count, running, unmetered, unpriced = (

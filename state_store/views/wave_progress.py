@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from state_store.database import events as names
-from state_store.database.store import EventStore
+from state_store.database.interface import Store
 from state_store.views.item_progress import (
     DONE,
     RUNNING,
@@ -201,7 +201,7 @@ class WaveProgress:
         bill(item, payload)
 
 
-def read_progress(store: EventStore, wave_id: str) -> WaveProgress:
+def read_progress(store: Store, wave_id: str) -> WaveProgress:
     """The progress of a wave in a store. Its last event's id is `last_id`; later events may be
     applied to it (`later_events`)."""
     found = WaveProgress(wave_id)
@@ -216,13 +216,13 @@ def read_progress(store: EventStore, wave_id: str) -> WaveProgress:
     return found
 
 
-def later_events(store: EventStore, progress: WaveProgress) -> Iterator[Row]:
+def later_events(store: Store, progress: WaveProgress) -> Iterator[Row]:
     """The events of the wave's two streams after those that were applied."""
     streams = (names.wave_stream(progress.wave_id), names.AGENT_TRACES)
     return store.scan_several(streams, progress.last_id)
 
 
-def catch_up(store: EventStore, progress: WaveProgress) -> None:
+def catch_up(store: Store, progress: WaveProgress) -> None:
     """Apply what the store has of the wave by now."""
     for event in later_events(store, progress):
         progress.apply(event)

@@ -30,9 +30,6 @@ DOORS = {
             "kept_items",
             "publications",
             "schema",
-            "snapshot_rows",
-            "spend",
-            "store",
             "transaction",
         )
     },

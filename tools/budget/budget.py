@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from state_store.database import events
+from state_store.database.interface import Store, StoreTransaction
 from state_store.database.spend import (
     Charge,
     OpenUse,
@@ -23,9 +24,9 @@ from state_store.database.spend import (
     Total,
     utc_day,
 )
-from state_store.database.store import EventStore, Transaction
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 from state_store.documents.failpoints import failpoint
+from state_store.place import has_begun, open_store
 from state_store.values.lazy_dataclass import dataclass, field, replace
 from state_store.write_api import STATE_DB_FILENAME
 from tools.budget import ceilings
@@ -59,7 +60,7 @@ class Budget:
     a failed write to the ledger.
     """
 
-    store: EventStore
+    store: Store
     limits: Limits
     holder: str
     is_gone: Callable[[str], bool] = lambda _: False
@@ -85,7 +86,7 @@ class Budget:
         self._import_ledger()
         answers: list[Reserved | Decision] = []
 
-        def job(transaction: Transaction) -> int:
+        def job(transaction: StoreTransaction) -> int:
             book, now = transaction.spend, transaction.now.wall_s
             self._settle_the_dead(transaction)
             decision = self._decide(book, purpose, now)
@@ -127,7 +128,7 @@ class Budget:
         an unknown or invalid use the reservation is charged."""
         charge = charge_of(reserved, used)
 
-        def job(transaction: Transaction) -> int:
+        def job(transaction: StoreTransaction) -> int:
             return int(self._charge(transaction, reserved, charge, used.usd))
 
         failpoint("budget.before_settle")
@@ -250,7 +251,7 @@ class Budget:
                 self.store.joined(lambda transaction: transaction.spend.import_uses(new, today))
             self._imported = seen
 
-    def _settle_the_dead(self, transaction: Transaction) -> int:
+    def _settle_the_dead(self, transaction: StoreTransaction) -> int:
         """Charge the reservations of dead holders in full; returns their number."""
         now = transaction.now.wall_s
         dead = [use for use in transaction.spend.open_uses() if self._is_dead(use, now)]
@@ -267,7 +268,7 @@ class Budget:
         return is_late or self.is_gone(use.holder)
 
     def _charge(
-        self, transaction: Transaction, reserved: Reserved, charge: Charge, usd: Any = None
+        self, transaction: StoreTransaction, reserved: Reserved, charge: Charge, usd: Any = None
     ) -> bool:
         settled = transaction.spend.settle(reserved, charge, transaction.now.wall_s)
         if settled:
@@ -328,7 +329,7 @@ def tokens(state_dir: Path, since: datetime | None, wave: str | None) -> int:
 def _read(state_dir: Path, look: Callable[[SpendBook], T], nothing: T) -> T:
     """Read from the store of a state folder; `nothing` if there is no store."""
     database = state_dir / STATE_DB_FILENAME
-    if not database.exists():
+    if not has_begun(database):
         return nothing
-    with EventStore(database) as store:
+    with open_store(database) as store:
         return store.read_spend(look, nothing)

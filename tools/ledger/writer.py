@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from state_store.database.errors import disk_errors
+from state_store.database.interface import Store
 from state_store.database.spend import Use
-from state_store.database.store import EventStore
 from state_store.documents.files import MissingFileError, make_folder, read_text, write_text_atomic
 from state_store.documents.locks import locked
 from tools.ledger.rows import (
@@ -38,7 +38,7 @@ class LedgerWriter:
     unmarked rows are compared with the file.
     """
 
-    def __init__(self, state_dir: Path, store: EventStore) -> None:
+    def __init__(self, state_dir: Path, store: Store) -> None:
         self._state_dir = state_dir
         self._store = store
         self._written: set[int] = set()

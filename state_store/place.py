@@ -1,0 +1,32 @@
+"""Opens the store of a state folder, whichever database has its rows.
+
+A database is named by its place in the state folder, `<state>/tracker_events.db`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from state_store.database.connections import looked_into
+from state_store.database.store import EventStore
+from state_store.sql.connection import Connection
+
+
+def open_store(database: str | Path) -> EventStore:
+    """The store at this place; its database is created if it is missing."""
+    return EventStore(database)
+
+
+def has_begun(database: Path) -> bool:
+    """True if the store has a database. Creates none."""
+    return database.exists()
+
+
+@contextmanager
+def reading(database: Path) -> Iterator[tuple[Connection, int]]:
+    """A connection that changes nothing, and the version of the tables. Raises as opening the store
+    would."""
+    with looked_into(database) as found:
+        yield found

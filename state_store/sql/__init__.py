@@ -1,0 +1,1 @@
+"""Statements and transactions, as the tables ask a database for them."""

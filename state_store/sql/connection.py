@@ -1,0 +1,100 @@
+"""`Connection` runs statements, and `Connections` begins and ends transactions.
+
+Each kind of database has its own. The tables' SQL is the part that SQLite and PostgreSQL have in
+common, with `?` for values. What only one of them can do is behind these two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Rows(Protocol):
+    """The result of a statement, as cursors of Python's databases give it."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of rows that were written."""
+
+    @property
+    def lastrowid(self) -> int | None:
+        """The id of the row that was inserted last."""
+
+    def fetchone(self) -> Any:
+        """The next row, or None."""
+
+    def fetchmany(self, size: int = ..., /) -> list[Any]:
+        """At most `size` further rows."""
+
+    def fetchall(self) -> list[Any]:
+        """All further rows."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """Runs statements. A `sqlite3.Connection` is one."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Rows:
+        """Run one statement with its values."""
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> object:
+        """Run one statement for each of many rows."""
+
+
+class Connections(Protocol):
+    """The connections of this process to one database, for all of its threads."""
+
+    @property
+    def version(self) -> int:
+        """The version of the tables; an older one lacks what later versions added."""
+
+    @property
+    def is_writing(self) -> bool:
+        """True if this thread has a transaction open."""
+
+    @property
+    def guesses_hold(self) -> bool:
+        """False if another process may have written since this one's last commit, and a row that
+        is there already would spoil the transaction."""
+
+    @property
+    def translated(self) -> AbstractContextManager[None]:
+        """A block in which the database's errors become errors with a remedy. One block may be
+        entered within another, and by several threads at once."""
+
+    def reader(self) -> Connection:
+        """A connection for reading; inside a transaction of this thread the one that sees it."""
+
+    def begin(self) -> Connection:
+        """Begin the one transaction that writes now; `end` must follow. Errors are not
+        translated."""
+
+    def end(self, *, good: bool) -> None:
+        """Commit durably, or roll back. Errors are not translated."""
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        """A transaction. Any error inside rolls it back."""
+
+    def repeated(self, write: Callable[[], T]) -> T:
+        """Do a write, and again while the database asks for that, a few times at most."""
+
+    def next_token(self, connection: Connection, newest: int) -> int:
+        """A token above all that were given out for a resource; `newest` is the last of them."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Return after a commit of any process, or some time earlier or later; at the latest after
+        `timeout_s`."""
+
+    def faults(self) -> Iterable[str]:
+        """The damage that the database itself finds in its files."""
+
+    def close(self) -> None:
+        """Close every connection of this process. A later use opens new connections."""
+
+    def start_in_child(self) -> None:
+        """Prepare for use after a fork: keep the parent's connections untouched."""
