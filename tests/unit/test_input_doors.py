@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Sized
 from pathlib import Path
 
 import pytest
@@ -97,11 +97,10 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
-def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+@functools.cache
+def calls(tree: ast.AST) -> list[tuple[str, ast.Call]]:
     """Each call with the text of what is called."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+    return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

@@ -36,12 +36,18 @@ DOORS = {
 }
 
 
+@functools.cache
 def modules() -> list[Path]:
     return sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 
 
 def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@functools.cache
+def by_name() -> dict[str, Path]:
+    return {name_of(path): path for path in modules() if path.name != "__init__.py"}
 
 
 def package_of(path: Path) -> str:
@@ -92,8 +98,7 @@ def levels() -> dict[str, int]:
 def imports_upwards(path: Path) -> list[str]:
     """The packages that `path` imports although they are not below its own."""
     own = package_of(path)
-    by_name = {name_of(other): other for other in modules() if other.name != "__init__.py"}
-    used = {by_name[name] for name in imports(path) & by_name.keys()}
+    used = {by_name()[name] for name in imports(path) & by_name().keys()}
     packages = {package_of(other) for other in used}
     table = levels()
     return sorted(

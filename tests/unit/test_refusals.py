@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,10 +32,13 @@ SHIPS = (
 )
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted((ROOT / "driver").rglob("*.py")):
-        if path != TABLE:
-            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
+@functools.cache
+def modules() -> dict[str, ast.Module]:
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in sorted((ROOT / "driver").rglob("*.py"))
+        if path != TABLE
+    }
 
 
 def literals(tree: ast.AST) -> Iterator[str]:
@@ -78,7 +82,7 @@ def test_the_page_is_the_table() -> None:
 def test_every_reason_of_the_code_is_in_the_table() -> None:
     unknown = [
         (name, function.name, texts)
-        for name, tree in modules()
+        for name, tree in modules().items()
         if name not in NO_REASONS
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef)
@@ -91,7 +95,7 @@ def test_every_reason_of_the_code_is_in_the_table() -> None:
 
 
 def test_every_reason_of_the_table_is_in_the_code() -> None:
-    said = [text for _, tree in modules() for text in literals(tree)]
+    said = [text for tree in modules().values() for text in literals(tree)]
     assert [one.words for one in REFUSALS if not any(one.words in text for text in said)] == []
 
 
