@@ -1,4 +1,5 @@
-"""Lines of a red test's output that look like the work of its walls, and what would allow it. Pure.
+"""Lines of a failed command's output that look like the work of its walls, and what would allow
+it. Pure.
 
 A hint proves nothing: a test of wrong work prints the same words.
 """
@@ -9,6 +10,22 @@ import re
 
 _NETWORK = '`network = "host"`'
 _FILES = "`readable` or `writable`"
+_LANDLOCK = "landlock"
+# `landlock` cannot hide sockets, so it forbids them; and without namespaces it has no shared memory
+# of its own. Languages tell neither in one line, and only the last one of these is quoted.
+_AT_LANDLOCK = (
+    (
+        r"SemLock\([^\0]{,200}?Permission denied$|Permission denied: '/(?:psm_|pym-|mp-)[^'\n]*'"
+        r"|shared memory segment.{,80}Permission denied",
+        '`writable = ["/dev/shm"]`',
+    ),
+    (
+        r"socket\.socket\.__init__\([^\0]{,200}?Permission denied$"
+        r"|(?:[Uu]nix|[Ss]ocket|\.sock\b).{,80}(?:[Pp]ermission denied|EACCES)"
+        r"|EACCES.{,80}\.sock\b",
+        "`unix_sockets = true`",
+    ),
+)
 _HINTS = (
     (
         r"(?:Temporary failure in )?name resolution|Could not resolve host|EAI_AGAIN"
@@ -24,20 +41,22 @@ _HINTS = (
         _FILES,
     ),
 )
-_BEGIN = "the test ran inside of walls"
+_SUBJECTS = {"test": "the test", "setup": "the set-up"}
+_BEGIN = "ran inside of walls"
 
 
-def about_walls(level: str, output: str) -> str:
-    """The part of a remedy that says what the walls of a red test may have kept from it."""
-    begin = f"{_BEGIN} ({level})"
-    for pattern, setting in _HINTS:
-        if found := re.search(pattern, output):
+def about_walls(level: str, output: str, role: str = "test") -> str:
+    """The sentence that says what the walls of a failed command of a role may have kept from it."""
+    begin = f"{_SUBJECTS[role]} {_BEGIN} ({level})"
+    for pattern, setting in (*(_AT_LANDLOCK if level.startswith(_LANDLOCK) else ()), *_HINTS):
+        if found := re.search(pattern, output, re.MULTILINE):
+            quoted = found[0].splitlines()[-1].strip().replace('"', "'")
             # The setting stands first, as short reports cut the end.
-            return f'{begin}, and {setting} in [sandbox.test] would allow: "{found[0]}"'
-    return f"{begin}; if it needs more of this machine, allow that in [sandbox.test]"
+            return f'{begin}, and {setting} in [sandbox.{role}] would allow: "{quoted}"'
+    return f"{begin}; if it needs more of this machine, allow that in [sandbox.{role}]"
 
 
 def hint_in(remedy: str | None) -> str | None:
     """The first part of a remedy, if it is about walls and the output speaks for that."""
-    found = re.match(rf'{_BEGIN} \S+, and .+? would allow: "[^"]*"?', remedy or "")
+    found = re.match(rf'the \S+ {_BEGIN} \S+, and .+? would allow: "[^"]*"?', remedy or "")
     return found[0] if found else None

@@ -27,7 +27,12 @@ _SHARED = frozenset(
     }
 )
 # Their tools must be able to write there, and fill them again without a network.
-_MADE_ANEW = frozenset({*COMPILED, ".cache/uv", ".cache/pip", ".npm/_logs", ".cache/yarn"})
+_MADE_ANEW = frozenset(
+    {*COMPILED, ".cache/uv", ".cache/pip", ".npm/_logs", ".cache/yarn", ".gradle/caches"}
+)
+# Its starter locks each distribution by a file beside it, and its build asks for dependencies here.
+_GRADLE_STARTER, _GRADLE_CACHES = ".gradle/wrapper", ".gradle/caches"
+_DISTRIBUTIONS = "dists/*/*/*"
 _VARIABLES = ("HOME", "TMPDIR", "TMP", "TEMP")
 # They name folders in the user's home, whose place in a private one is the usual one.
 _LEADS_BACK = (
@@ -62,6 +67,9 @@ class HomeRecipe:
         for name, target in self.links:
             if self.has_own_caches and name in _MADE_ANEW:
                 continue
+            if self.has_own_caches and name == _GRADLE_STARTER:
+                _link_distributions(Path(target), home)
+                continue
             if view != self.user and _is_kept(view, name):
                 with suppress(NotPlainError):
                     copy_plain(Below(view, name), Below(home, name))
@@ -91,15 +99,25 @@ class HomeRecipe:
                 if not f"{found[name]}/".startswith(places):
                     del found[name]
         own = dict(zip(_VARIABLES, map(str, (home, *[temporary] * 3)), strict=True))
-        return {**found, **own, **_for_java(home, found)}
+        return {**found, **own, **_for_java(home, temporary, found), **self._for_gradle()}
+
+    def _for_gradle(self) -> dict[str, str]:
+        """The variable that names a cache of dependencies which gradle may only read."""
+        homes = [one for one in (self.prepared, self.user) if one and self.has_own_caches]
+        caches = (home / _GRADLE_CACHES for home in homes)
+        found = next((one for one in caches if (one / "modules-2").is_dir()), None)
+        return {"GRADLE_RO_DEP_CACHE": str(found)} if found else {}
 
 
-def _for_java(home: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Programs in Java ask the system's users, not HOME, where the home is."""
-    if " " in str(home):  # the options are split at spaces
+def _for_java(home: Path, temporary: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """Programs in Java ask the system's users, not HOME, where the home is, and nobody where the
+    temporary folder is."""
+    if " " in f"{home}{temporary}":  # the options are split at spaces
         return {}
-    options = f"{given.get('MAVEN_OPTS', '')} -Duser.home={home}".strip()
-    return {"MAVEN_OPTS": options, "GRADLE_USER_HOME": f"{home}/.gradle"}
+    places = f"-Duser.home={home} -Djava.io.tmpdir={temporary}"
+    names = ("MAVEN_OPTS", "GRADLE_OPTS")
+    options = {name: f"{given.get(name, '')} {places}".strip() for name in names}
+    return {**options, "GRADLE_USER_HOME": f"{home}/.gradle"}
 
 
 def _is_kept(view: Path, name: str) -> bool:
@@ -115,12 +133,21 @@ def _link(home: Path, name: str, target: str) -> None:
         link_plain(home, name, target)
 
 
+def _link_distributions(source: Path, home: Path) -> None:
+    """Link what is in each distribution of gradle, whose own folder is then one of this home."""
+    for path in source.glob(_DISTRIBUTIONS):
+        _link(home, f"{_GRADLE_STARTER}/{path.relative_to(source)}", str(path))
+
+
 def _link_entries(source: Path, home: Path, below: str) -> None:
     """Link the entries of a folder of a home; a shared folder is made, and filled the same way."""
     with suppress(OSError), os.scandir(source / below) as entries:
         for entry in entries:
             name = f"{below}/{entry.name}".lstrip("/")
             if name in _MADE_ANEW:
+                continue
+            if name == _GRADLE_STARTER:
+                _link_distributions(source / name, home)
                 continue
             if name in _SHARED and not entry.is_symlink():
                 _link_entries(source, home, name)

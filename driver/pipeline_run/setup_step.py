@@ -20,7 +20,7 @@ from driver.pipeline_run.step_log import Started
 from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
 from driver.walls.wall import Role
-from driver.workspace.setup import places_to_prepare, run_setup, shortened
+from driver.workspace.setup import places_to_prepare, run_enclosed, run_setup, shortened
 
 
 def set_up(item: ItemRun, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]:
@@ -32,7 +32,7 @@ def set_up(item: ItemRun, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]
         begun = time.monotonic()
         place = item.workspace
         inside = wave.walls.around(Role.SETUP, places_to_prepare(wave.places(place.top)))
-        run = functools.partial(inside.run, wave.processes)
+        run = functools.partial(run_enclosed, inside, wave.processes)
         said = run_setup(wave.settings, run, wave.key, command, place.workdir, place.environment)
         took = round((time.monotonic() - begun) * 1000)
         text = command_text(command)

@@ -35,7 +35,8 @@ _TOOLCHAINS = (
 # Caches of package managers, which a set-up fills.
 _CACHES = (
     *(".cache/uv", ".cache/pip", ".cache/pypoetry", ".cache/pdm", ".npm", ".cache/yarn"),
-    *(".cache/pnpm", ".local/share/pnpm/store", ".cargo/registry", ".cargo/git", ".m2/repository"),
+    *(".cache/pnpm", ".local/share/pnpm/store", ".cargo/registry", ".cargo/git"),
+    *(".m2/repository", ".m2/wrapper"),
     *(".gradle/caches", ".gradle/wrapper", "go/pkg", ".cache/go-build", ".nuget/packages"),
     *(".cache/composer", ".bundle/cache", ".cache/node/corepack", ".cache/ms-playwright"),
 )

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from driver.domain.results import WITHOUT_WALLS
+from driver.domain.wall_hints import about_walls
 from driver.execution.process_marks import new_mark
 from driver.execution.processes import (
     Command,
@@ -19,7 +21,7 @@ from driver.preparation.kept_places import Limits
 from driver.preparation.private_python import PrivatePython, may_install_python
 from driver.walls.roles import Places
 from driver.walls.wall import Role
-from driver.walls.wave_walls import Walls
+from driver.walls.wave_walls import Enclosure, Walls
 from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
 from state_store.values.lazy_dataclass import dataclass, replace
@@ -105,7 +107,7 @@ def preparation(
 
     def run(command: Command) -> Finished:
         places = places_to_prepare(places_at(command.cwd, objects))
-        return walls.around(Role.SETUP, places).run(processes, command)
+        return run_enclosed(walls.around(Role.SETUP, places), processes, command)
 
     given, environ = settings.workspace, child_environment(settings.environ, settings.verify.env)
     may_install = may_install_python(given.setup)
@@ -123,6 +125,15 @@ def place_limits(settings: Settings) -> Limits:
     """The limits of the clones and test checkouts that are kept for later."""
     given = settings.workspace
     return Limits(given.warm_places, given.warm_mb * _MB, given.warm_days * _DAY_S)
+
+
+def run_enclosed(inside: Enclosure, processes: Processes, command: Command) -> Finished:
+    """Run a command of a set-up. A failed one tells what its walls may have kept from it."""
+    done = inside.run(processes, command)
+    if not done.exit_code or inside.name in WITHOUT_WALLS:
+        return done
+    walls = about_walls(inside.name, f"{done.stderr}\n{done.stdout}", Role.SETUP)
+    return replace(done, hint="; ".join(filter(None, (done.hint, walls))))
 
 
 def run_setup(
@@ -144,7 +155,9 @@ def run_setup(
         return ""
     if could_not_run := could_not_run_reason(done):
         return could_not_run
-    why = done.reason or f"it ended with exit {done.exit_code}"
+    why = done.reason or "; ".join(
+        filter(None, (f"it ended with exit {done.exit_code}", done.hint))
+    )
     output = (done.stderr.strip() or done.stdout.strip()).replace(f"{folder}/", "")
     return f"{why}\n{output}" if output else why
 

@@ -1,7 +1,8 @@
-"""Toolchains inside of each level of walls: a set-up installs, then a test and an agent use it.
+"""Toolchains at each level: a set-up installs, then a test and an agent use it.
 
-Each entry is tried where its tool is installed and its registry is in reach, else skipped. The
-default run has those that need nothing but Python and a shell.
+Each entry works at each level, or one sentence about its failure names the setting with which it
+works. It is tried where its tool is installed and its registry is in reach, else skipped. The
+default run has those that need nothing but Python and a shell, at the levels that run most.
 """
 
 from __future__ import annotations
@@ -10,29 +11,39 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from driver.domain.wall_hints import about_walls, hint_in
 from driver.execution.processes import Command, Finished, Processes, child_environment
+from driver.execution.sandbox_probe import kernel_facts
 from driver.filesystem.temporary import scratch_folder
 from driver.preparation.private_python import PrivatePython
-from driver.walls.wall import Level, Role
+from driver.walls.choice import Asked, candidates
+from driver.walls.wall import Level, Means, Role
 from driver.walls.wave_walls import Walls, walls_of
 from driver.workspace.setup import environment_at, places_at, places_to_prepare
 from state_store.documents.errors import CannotRunError
-from state_store.values.lazy_dataclass import dataclass, field
+from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools.settings.load import load
 
 pytestmark = [
     pytest.mark.in_walls,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the walls are Linux's"),
 ]
-LEVELS = ("bwrap", "landlock", "limits")
-# At `landlock`, which cannot hide sockets outside, a database by a socket wants the first, and a
-# program that writes to /tmp whatever TMPDIR says, such as pnpm 12, wants the second.
+SHARED = "landlock without namespaces"
+OF_DEFAULT_RUN = ("bwrap", "landlock", "limits")
+LEVELS = (*OF_DEFAULT_RUN, SHARED, "none")
+# `landlock` cannot hide sockets outside, so a database by a socket wants a setting; and a program
+# that writes to /tmp whatever TMPDIR says. Without namespaces shared memory is that of the machine.
 SOCKETS = "".join(f"[sandbox.{role}]\nunix_sockets = true\n" for role in ("test", "agent"))
 TEMPORARY = '[sandbox.setup]\nwritable = ["/tmp"]\n'
+SETTINGS = {
+    "landlock": SOCKETS + TEMPORARY,
+    SHARED: SOCKETS.replace("= true", '= true\nwritable = ["/dev/shm"]') + TEMPORARY,
+}
 PACKAGE = '{"name": "x", "version": "1.0.0", "dependencies": {"ms": "2.1.3"}}'
 USES_IT = "node -e \"require('ms')\""
 PROJECT = (
@@ -61,7 +72,8 @@ POSTGRES = (
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A project, the commands of its set-up, and the test that a person would run."""
+    """A project, the commands of its set-up, and the test that a person would run. `wants` are the
+    levels at which it may ask for a setting."""
 
     test: str
     setup: tuple[str, ...] = ()
@@ -69,9 +81,10 @@ class Toolchain:
     needs: tuple[str, ...] = ()
     fetches: bool = False
     not_as_root: bool = False
+    wants: tuple[str, ...] = ()
 
 
-SHARES = Toolchain("python3 pool.py", files={"pool.py": POOL})
+SHARES = Toolchain("python3 pool.py", files={"pool.py": POOL}, wants=(SHARED,))
 PLAIN = {
     "a virtual environment": Toolchain(
         ".venv/bin/python -c 'import sys; assert sys.prefix != sys.base_prefix'",
@@ -88,7 +101,9 @@ PLAIN = {
             "printf '#!/bin/sh\\n' > ~/.local/bin/mine && chmod +x ~/.local/bin/mine",
         ),
     ),
-    "a database by a socket": Toolchain("python3 db.py", files={"db.py": SOCKET}),
+    "a database by a socket": Toolchain(
+        "python3 db.py", files={"db.py": SOCKET}, wants=("landlock", SHARED)
+    ),
     "processes that share memory": SHARES,
     "temporary files": Toolchain(
         'touch "$TMPDIR/x" && python3 -c "import tempfile as t; t.mkstemp()"'
@@ -134,6 +149,12 @@ REAL = {
     ),
     "pyenv": Toolchain("pyenv which python && python --version", needs=("pyenv",)),
     "nvm": Toolchain('. "${NVM_DIR:-$HOME/.nvm}/nvm.sh" && nvm use node', needs=("~/.nvm/nvm.sh",)),
+    "nodeenv": Toolchain(
+        ". nodes/bin/activate && node --version",
+        ("pip install -q nodeenv && nodeenv -q --node=system nodes",),
+        needs=("node",),
+        fetches=True,
+    ),
     "npm": Toolchain(
         f"npm ls && {USES_IT}",
         ("npm install --no-audit --no-fund",),
@@ -152,6 +173,7 @@ REAL = {
         {"package.json": PACKAGE},
         ("pnpm",),
         fetches=True,
+        wants=("landlock", SHARED),
     ),
     "yarn berry, with its cache in the home": Toolchain(
         f"yarn {USES_IT}",
@@ -162,7 +184,7 @@ REAL = {
     ),
     "corepack": Toolchain(
         f"corepack pnpm exec {USES_IT}",
-        ("corepack pnpm install",),
+        ("COREPACK_INTEGRITY_KEYS=0 corepack pnpm install",),  # mirrors have no signatures
         {"package.json": PACKAGE.replace("{", '{"packageManager": "pnpm@9.15.0", ', 1)},
         ("corepack",),
         fetches=True,
@@ -202,7 +224,18 @@ REAL = {
         },
         needs=("make", "ccache", "gcc"),
     ),
-    "postgres": Toolchain(POSTGRES, needs=("initdb", "pg_ctl", "psql"), not_as_root=True),
+    "postgres": Toolchain(
+        POSTGRES,
+        needs=("initdb", "pg_ctl", "psql"),
+        not_as_root=True,
+        wants=("landlock", SHARED),
+    ),
+    "a browser of the system": Toolchain(
+        "chromium-headless-shell --headless --no-sandbox --disable-gpu --user-data-dir=$TMPDIR/u"
+        " --dump-dom 'data:text/html,hello' | grep hello",
+        needs=("chromium-headless-shell",),
+        wants=("landlock", SHARED),
+    ),
     "a browser of playwright": Toolchain(
         "b=$(ls -d ~/.cache/ms-playwright/chrom*/chrome-linux/*shell | head -1) && "
         "$b --headless --no-sandbox --disable-gpu --dump-dom 'data:text/html,hello' | grep hello",
@@ -218,74 +251,135 @@ def processes() -> Iterator[Processes]:
     made.cancel()
 
 
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The walls of a level, by the usual settings and by those with which all works."""
+
+    usual: Walls
+    opened: Walls
+
+
 @pytest.fixture(scope="module")
-def walls(processes: Processes, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Walls]:
+def walls(processes: Processes, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Here]:
     """The walls of each level that is here."""
-    found = dict[str, Walls]()
+    found = dict[str, Here]()
     for level in LEVELS:
-        folder = tmp_path_factory.mktemp(level)
-        text = f'[sandbox]\nlevel = "{level}"\n' + (
-            SOCKETS + TEMPORARY if level == "landlock" else ""
-        )
-        (folder / "tidegate.toml").write_text(text, encoding="utf-8")
-        try:
-            settings = load(project=folder, environ=os.environ)
-            found[level] = walls_of(settings, folder / "walls.json", (), processes)
-        except CannotRunError:
-            continue
+        with suppress(CannotRunError):
+            found[level] = Here(
+                *(
+                    made(processes, tmp_path_factory.mktemp("walls"), level, more)
+                    for more in ("", SETTINGS.get(level, ""))
+                )
+            )
     return found
 
 
-def run(processes: Processes, walls: Walls, role: Role, command: str, folder: Path) -> Finished:
+def made(processes: Processes, folder: Path, level: str, more: str) -> Walls:
+    text = f'[sandbox]\nlevel = "{level.partition(" ")[0]}"\n{more}'
+    (folder / "tidegate.toml").write_text(text, encoding="utf-8")
+    settings = load(project=folder, environ=os.environ)
+    walls = walls_of(settings, folder / "walls.json", (), processes)
+    return walls if level != SHARED else replace(walls, means=without_namespaces())
+
+
+def without_namespaces() -> Means:
+    """The means of `landlock` where the system forbids namespaces to its users."""
+    means = candidates(Asked(Level.LANDLOCK), kernel_facts(), os.environ, ())
+    found = next((one for one in means if not one.namespaces), None)
+    if found is None:
+        raise CannotRunError("no landlock")
+    return found
+
+
+def run(
+    processes: Processes,
+    walls: Walls,
+    role: Role,
+    command: str,
+    folder: Path,
+    environ: Mapping[str, str],
+) -> Finished:
     """Run a command of a role in a checkout that has a private environment."""
     own = environment_at(folder)
     variables = {"PATH": f"{own}/bin:{os.environ['PATH']}", "VIRTUAL_ENV": str(own)}
-    env = child_environment(os.environ, (), variables if (own / "bin").is_dir() else {})
+    env = child_environment(environ, (), variables if (own / "bin").is_dir() else {})
     places = places_at(folder, ())
     if role is Role.SETUP:
         places = places_to_prepare(places)
     return walls.around(role, places).run(processes, Command(command, folder, env, 300.0))
 
 
-def try_it(processes: Processes, walls: Walls, toolchain: Toolchain, folder: Path) -> None:
-    """Lay the project, prepare it, and run its test as a test and as an agent would."""
+def failure(
+    processes: Processes,
+    walls: Walls,
+    toolchain: Toolchain,
+    folder: Path,
+    environ: Mapping[str, str] = os.environ,
+) -> tuple[Role, Finished] | None:
+    """Lay the project, prepare it, and run its test as a test and as an agent would; returns the
+    first command that failed."""
+    folder.mkdir(parents=True)
     for name, text in toolchain.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     if toolchain.setup:
-        PrivatePython(child_environment(os.environ), folder).make(environment_at(folder))
+        PrivatePython(child_environment(environ), folder).make(environment_at(folder))
     for command in toolchain.setup:
-        done = run(processes, walls, Role.SETUP, command, folder)
+        done = run(processes, walls, Role.SETUP, command, folder, environ)
         if toolchain.fetches and done.exit_code != 0:
-            outside = processes.run(Command(command, folder, child_environment(os.environ), 300.0))
+            outside = processes.run(Command(command, folder, child_environment(environ), 300.0))
             if outside.exit_code != 0:
                 pytest.skip(f"{command} fails here without walls too: {outside.stderr[-200:]}")
-        assert done.exit_code == 0, (command, done)
+        if done.exit_code != 0:
+            return Role.SETUP, done
     for role in (Role.TEST, Role.AGENT):
-        done = run(processes, walls, role, toolchain.test, folder)
-        assert done.exit_code == 0, (role, done)
+        done = run(processes, walls, role, toolchain.test, folder, environ)
+        if done.exit_code != 0:
+            return role, done
+    return None
+
+
+def try_it(
+    processes: Processes,
+    here: Here,
+    level: str,
+    toolchain: Toolchain,
+    folder: Path,
+    environ: Mapping[str, str] = os.environ,
+) -> None:
+    """It works, or it says what it wants, and works with that."""
+    failed = failure(processes, here.usual, toolchain, folder / "proving" / "1", environ)
+    if failed is None:
+        return
+    role, done = failed
+    assert level in toolchain.wants, failed
+    told = about_walls(here.usual.name, f"{done.stderr}\n{done.stdout}", role)
+    assert hint_in(told) == told, (told, failed)
+    assert failure(processes, here.opened, toolchain, folder / "proving" / "2", environ) is None
 
 
 @pytest.fixture
-def checkout() -> Iterator[Path]:
-    """A checkout outside of `tmp_path`, which by default lies in shared memory."""
-    with scratch_folder() as folder:
-        (folder / "proving" / "1").mkdir(parents=True)
-        yield folder / "proving" / "1"
+def folder() -> Iterator[Path]:
+    """A folder outside of `tmp_path`, which by default lies in shared memory."""
+    with scratch_folder() as found:
+        yield found
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "level",
+    [pytest.param(one, marks=() if one in OF_DEFAULT_RUN else pytest.mark.sweep) for one in LEVELS],
+)
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_plain_toolchain_works(
-    name: str, level: str, walls: Mapping[str, Walls], processes: Processes, checkout: Path
+    name: str, level: str, walls: Mapping[str, Here], processes: Processes, folder: Path
 ) -> None:
     if level not in walls:
         pytest.skip(f"no {level} here")
-    if not walls[level].means.namespaces and level == Level.LANDLOCK:
-        pytest.skip("landlock without namespaces has no shared memory and no sockets by path")
-    if checkout.is_relative_to("/dev/shm") and level == Level.LANDLOCK and PLAIN[name] is SHARES:
+    if folder.is_relative_to("/dev/shm") and "landlock" in level and PLAIN[name] is SHARES:
         pytest.skip("a checkout in shared memory leaves no private one")
-    try_it(processes, walls[level], PLAIN[name], checkout)
+    # Without walls a set-up writes to the home of the person who runs it.
+    home = {"HOME": str(folder / "home")} if level == "none" else {}
+    try_it(processes, walls[level], level, PLAIN[name], folder, {**os.environ, **home})
 
 
 def is_missing(needed: str) -> bool:
@@ -298,7 +392,7 @@ def is_missing(needed: str) -> bool:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_toolchain_works(
-    name: str, level: str, walls: Mapping[str, Walls], processes: Processes, checkout: Path
+    name: str, level: str, walls: Mapping[str, Here], processes: Processes, folder: Path
 ) -> None:
     toolchain = REAL[name]
     missing = [one for one in toolchain.needs if is_missing(one)]
@@ -306,4 +400,4 @@ def test_a_real_toolchain_works(
         pytest.skip(f"no {', '.join(missing) or level} here")
     if toolchain.not_as_root and os.geteuid() == 0:
         pytest.skip("not for root")
-    try_it(processes, walls[level], toolchain, checkout)
+    try_it(processes, walls[level], level, toolchain, folder)

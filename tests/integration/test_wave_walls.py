@@ -108,6 +108,16 @@ def test_a_test_reaches_neither_home_nor_checkout_nor_the_state(tmp_path: Path, 
     assert not any(path.with_name(f"{path.name}x").exists() for path in hidden)
 
 
+def test_a_failed_set_up_says_which_setting_it_wants(tmp_path: Path) -> None:
+    needs("landlock")
+    config = '[workspace]\nsetup = ["echo x > /usr/x"]\n[sandbox]\nlevel = "landlock"\n'
+    scene = Scene(tmp_path, FILES, config=config, environ={"TIDEGATE_SANDBOX_LEVEL": "landlock"})
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", CHECK)])
+    told = f"{report['error']} {[one['error'] for one in report['built']]}"
+    assert "the set-up ran inside of walls (landlock" in told
+    assert "`readable` or `writable` in [sandbox.setup] would allow" in told
+
+
 def test_nothing_is_asked_of_an_agent_below_the_required_level(tmp_path: Path) -> None:
     scene = walled(tmp_path, "limits", config='[sandbox]\nrequire = "landlock"\n')
     report, driver = scene.play({"a": writes()}, [item("a", "a.txt", CHECK)])

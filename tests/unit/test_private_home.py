@@ -55,6 +55,31 @@ def test_a_cache_that_the_settings_share_is_not_made_anew(tmp_path: Path) -> Non
     assert (user / ".cache" / "go-build" / "x").exists()
 
 
+def test_gradle_may_write_beside_its_distributions_and_reads_a_cache_of_others(
+    tmp_path: Path,
+) -> None:
+    user, prepared, home = (tmp_path / name for name in ("user", "prepared", "home"))
+    for where, name in ((user, "gradle-7"), (prepared, "gradle-8")):
+        (where / ".gradle" / "wrapper" / "dists" / name / "x1" / name).mkdir(parents=True)
+        (where / ".gradle" / "wrapper" / "dists" / name / "x1" / f"{name}.zip.ok").touch()
+        (where / ".gradle" / "caches" / "modules-2").mkdir(parents=True)
+    links = tuple((f".gradle/{one}", f"{user}/.gradle/{one}") for one in ("caches", "wrapper"))
+    recipe = HomeRecipe(user, links, prepared, has_own_caches=True)
+    recipe.furnish(home, {"HOME": str(user)})
+    dists = home / ".gradle" / "wrapper" / "dists"
+    for name in ("gradle-7", "gradle-8"):
+        assert (dists / name / "x1" / name).is_dir()
+        (dists / name / "x1" / f"{name}.zip.lck").touch()  # as its starter does
+    assert not [*user.rglob("*.lck"), *prepared.rglob("*.lck")]
+    assert not (home / ".gradle" / "caches").exists()
+    found = recipe.environment({}, home, tmp_path, None)
+    assert found["GRADLE_RO_DEP_CACHE"] == str(prepared / ".gradle" / "caches")
+    of_a_set_up = HomeRecipe(user, links)
+    of_a_set_up.furnish(tmp_path / "other", {"HOME": str(user)})
+    assert (tmp_path / "other" / ".gradle" / "wrapper").is_symlink()
+    assert "GRADLE_RO_DEP_CACHE" not in of_a_set_up.environment({}, home, tmp_path, None)
+
+
 def test_a_setting_that_changed_during_the_wave_is_as_it_was(tmp_path: Path) -> None:
     user, view, home = (tmp_path / name for name in ("user", "view", "home"))
     for folder, text in ((user, "now"), (view, "before")):
@@ -94,7 +119,9 @@ def test_variables_lead_to_the_home_and_to_toolchains_in_reach(tmp_path: Path) -
     assert found["TMPDIR"] == found["TEMP"] == str(temporary)
     assert found["JAVA_HOME"] == "/opt/java"
     assert not {"CARGO_HOME", "XDG_CONFIG_HOME", "CODEX_HOME"} & found.keys()
-    assert found["MAVEN_OPTS"] == f"-Xmx1g -Duser.home={home}"
+    places = f"-Duser.home={home} -Djava.io.tmpdir={temporary}"
+    assert found["MAVEN_OPTS"] == f"-Xmx1g {places}"
+    assert found["GRADLE_OPTS"] == places
     assert recipe.environment(given, home, temporary, None)["CARGO_HOME"] == "/repo/.cargo"
     assert "MAVEN_OPTS" not in recipe.environment({}, tmp_path / "a home", temporary, None)
 

@@ -28,6 +28,37 @@ def test_a_line_that_looks_like_walls_is_quoted_with_the_setting(output: str, wo
     assert hint_in(f"{told}; correct the work") == told
 
 
+TRACEBACK = 'File "x.py", line 3\n    {}\nPermissionError: [Errno 13] Permission denied'
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (TRACEBACK.format("_socket.socket.__init__(self, family, type)"), "unix_sockets = true"),
+        ("Error: listen EACCES: permission denied /tmp/x/a.sock", "unix_sockets = true"),
+        ("listen unix /x/a: socket: permission denied", "unix_sockets = true"),
+        (TRACEBACK.format("sl = _multiprocessing.SemLock(\n"), "/dev/shm"),
+        ("PermissionError: [Errno 13] Permission denied: '/psm_1f'", "/dev/shm"),
+        ("PermissionError: [Errno 13] Permission denied: '/data/x'", "`readable` or `writable`"),
+    ],
+)
+def test_sockets_and_shared_memory_want_settings_of_their_own_at_landlock(
+    output: str, words: str
+) -> None:
+    told = about_walls("landlock-7", output)
+    assert words in told
+    assert told.endswith('"')
+    assert "\n" not in told
+    assert hint_in(told) == told
+    assert "unix_sockets" not in about_walls("bwrap", output)
+
+
+def test_a_hint_names_the_role_whose_command_failed() -> None:
+    told = about_walls("landlock-7", "touch: cannot touch '/x': Read-only file system", "setup")
+    assert told.startswith("the set-up ran inside of walls (landlock-7), and ")
+    assert "in [sandbox.setup] would allow" in told
+
+
 @pytest.mark.parametrize(
     "output",
     [
