@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
 
 from driver.domain.ownership import OwnedPath, covers
+from driver.filesystem.tree import folders_above
 from state_store.values.lazy_dataclass import dataclass, field
 
 # Each kind, and its patterns. A pattern is a name, or a path of names, at any depth; with "/" at
@@ -138,7 +138,7 @@ class ByProducts:
 
 def folders_of(paths: Iterable[str]) -> frozenset[str]:
     """Every folder of the paths, including "."."""
-    return frozenset(str(above) for path in paths for above in PurePosixPath(path).parents)
+    return frozenset({*folders_above(paths), "."})
 
 
 def _above(path: str) -> Iterator[str]:

@@ -73,7 +73,20 @@ class StatListing:
     def look(self) -> Mapping[str, Signature]:
         """Map each path to its signature (see `snapshot`). Raises OSError if a folder cannot be
         read."""
-        seen = self._stat_data()
+        if self._many and (printed := self.printed()) is not None:
+            return self.look_at(printed)
+        seen = self._read()
+        self._many = len(seen) > _FEW
+        return self._with_content(seen)
+
+    def look_at(self, printed: bytes) -> Mapping[str, Signature]:
+        """As `look`, with the output of `find` that the caller has."""
+        if printed != self._printed:
+            self._seen = dict(self._parsed(printed))
+            self._printed = printed
+        return self._with_content(self._seen)
+
+    def _with_content(self, seen: Mapping[str, Signature]) -> Mapping[str, Signature]:
         if not self.by_content:
             return seen
         files = [path for path, one in seen.items() if stat.S_ISREG(one[0])]
@@ -81,17 +94,6 @@ class StatListing:
         if digests is None:
             digests = [_digest(f"{self._top}/{path}") for path in files]
         return {**seen, **{p: (*seen[p], one) for p, one in zip(files, digests, strict=True)}}
-
-    def _stat_data(self) -> Mapping[str, Signature]:
-        printed = self.printed() if self._many else None
-        if printed is None:
-            seen = self._read()
-            self._many = len(seen) > _FEW
-            return seen
-        if printed != self._printed:
-            self._seen = dict(self._parsed(printed))
-            self._printed = printed
-        return self._seen
 
     def _read(self) -> dict[str, Signature]:
         if not self._names:
@@ -138,6 +140,13 @@ def records_in(printed: bytes) -> dict[str, str]:
     return {path[2:]: one for path, one in zip(fields[:-1:2], fields[1::2], strict=True)}
 
 
+def folders_in(printed: bytes) -> list[str]:
+    """The folders that `find` printed."""
+    fields = printed.split(b"\0")
+    pairs = zip(fields[:-1:2], fields[1::2], strict=True)
+    return [os.fsdecode(path[2:]) for path, record in pairs if record[:1] == b"d"]
+
+
 def size_of(records: Iterable[str]) -> int:
     """The bytes of what the `records_in` an output tell, except for folders."""
     return sum(int(record.split(" ", 2)[1]) for record in records if " " in record)
@@ -182,9 +191,9 @@ def _read_out(record: str) -> Signature | None:
         return (stat.S_IFDIR | int(folder[1], 8),)
     if (file := _FILE.fullmatch(record)) is None:
         return None
-    kind, mode, size, *times, inode = file.groups()
-    modified, changed = (int("".join(one)) for one in (times[:2], times[2:]))
-    return (_KINDS[kind] | int(mode, 8), int(size), modified, changed, int(inode))
+    kind, mode, size, modified, ns, changed, changed_ns, inode = file.groups()
+    times = int(modified + ns), int(changed + changed_ns)
+    return (_KINDS[kind] | int(mode, 8), int(size), *times, int(inode))
 
 
 def _system(name: str) -> str:

@@ -36,13 +36,13 @@ from driver.preparation.kept_places import (
     is_ours,
     write_facts,
 )
-from driver.preparation.stat_listing import StatListing, records_in, size_of
+from driver.preparation.stat_listing import StatListing, folders_in, records_in, size_of
 from driver.tree_files.index_file import entries_in
 from driver.tree_files.small_trees import Entry
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass
 
-AGENTS, TESTS = "agents", "tests"
+AGENTS, TESTS, REVIEWS = "agents", "tests", "reviews"
 _FEW = 500  # with fewer files, a new checkout takes no longer
 _MOST_MENDED = 5000
 _END_LIMIT_S = 10.0
@@ -85,16 +85,17 @@ class WarmPlaces:
         self._waiting: list[_Laid] = []
         self._task: BackgroundTask[None] | None = None
 
-    def lay(self, tree: str, path: Path, index: Path, kind: str) -> None:
+    def lay(self, tree: str, path: Path, index: Path, kind: str) -> bytes | None:
         """Write `tree` to `path`, and the stat data of its files into `index`. Neither exists
-        yet."""
+        yet. Returns how `find` lists a new place, if that is known."""
         files = self._files(tree) if self.kept else None
-        may_keep = files is not None and len(files) > _FEW
-        if may_keep and files and self._from_kept(tree, files, path, index, kind):
-            return
+        if files is None or len(files) <= _FEW:
+            self._git.checkout(tree, path, index)
+            return None
+        if self._from_kept(tree, files, path, index, kind):
+            return None
         self._git.checkout(tree, path, index)
-        if may_keep:
-            self._note(path, index, kind, tree)
+        return self._note(path, index, kind, tree)
 
     def is_warm(self, path: Path) -> bool:
         """True for a place that was used before."""
@@ -144,7 +145,8 @@ class WarmPlaces:
                 assert self.kept is not None
                 remove_tree(place / TREE / ".git")
                 found, _ = _mended(place / TREE, place)
-                facts = (laid.kind, laid.tree, size_of(found.values()), laid.identity)
+                size = size_of(records_in(found).values())
+                facts = (laid.kind, laid.tree, size, laid.identity)
                 write_facts(place, PlaceFacts(*facts, self.kept.run))
                 self.kept.put(place)
             except OSError:
@@ -159,12 +161,13 @@ class WarmPlaces:
         *,
         is_warm: bool = False,
         printed: bytes | None = None,
-    ) -> None:
-        """Note the state of a place, so that it can be kept. `printed` is its listing, if known."""
+    ) -> bytes | None:
+        """Note the state of a place, so that it can be kept. `printed` is its listing, if known.
+        Returns it."""
         identity = identity_of(path)
         printed = printed or StatListing(path, without=(".git",)).printed()
         if self.kept is None or printed is None or not is_ours(path):
-            return
+            return printed
         beside = self._scratch / str(next(self._numbers))
         try:
             beside.mkdir(mode=0o700, parents=True)
@@ -174,6 +177,7 @@ class WarmPlaces:
             self._throw_away(beside)
         else:
             self._laid[path] = _Laid(beside, kind, tree, identity, is_warm)
+        return printed
 
     def _from_kept(
         self, tree: str, files: Mapping[str, Entry], path: Path, index: Path, kind: str
@@ -208,19 +212,20 @@ class WarmPlaces:
         (place.path / INDEX).rename(index)
         found, is_right = _mended(path, place.path)
         if sys.platform == "linux":
-            _require_no_attributes(path, (name for name, one in found.items() if one[0] == "d"))
-        if self._by_content or kind == TESTS:
-            entries = entries_in(index, self._git.object_format)
-            names = {own: name for own, _, name in entries}
-            wrong = [*self._differing(path, found, files, index)]
+            _require_no_attributes(path, folders_in(found))
+        if self._by_content or kind != AGENTS:
+            names = {own: name for own, _, name in entries_in(index, self._git.object_format)}
+            wrong = [*self._differing(path, records_in(found), files, index)]
             for name in wrong:
                 remove_tree(path / name)
-            wanted = {name: blob for name, (_, blob) in files.items()}
-            is_right = is_right and not wrong and names == wanted
+            if wrong or names.keys() != files.keys():
+                is_right = False
+            elif is_right:
+                is_right = all(names[name] == blob for name, (_, blob) in files.items())
         is_right = is_right and place.facts.tree == tree
-        if not is_right or kind == TESTS:  # git also makes the rest of an index anew
+        if not is_right or kind != AGENTS:  # git also makes the rest of an index anew
             self._git.switch(tree, path, index)
-        printed = regular_bytes(place.path / LISTING) if is_right else None
+        printed = found if is_right else None
         self._note(path, index, kind, tree, is_warm=True, printed=printed)
 
     def _differing(
@@ -251,14 +256,16 @@ class WarmPlaces:
             self._remove(folder)
 
 
-def _mended(top: Path, place: Path) -> tuple[dict[str, str], bool]:
-    """Remove what is not as in the listing of a place; returns the records of what is left, and
+def _mended(top: Path, place: Path) -> tuple[bytes, bool]:
+    """Remove what is not as in the listing of a place; returns the listing of what is left, and
     whether nothing differed. Raises OSError if that is impossible."""
     before = regular_bytes(place / LISTING)
     listing = StatListing(top, without=(".git",))
     printed = listing.printed()
     if printed is None:
         raise OSError(f"{top} cannot be listed")
+    if printed == before:
+        return printed, True
     noted, now = records_in(before), records_in(printed)
     differing = [name for name, record in now.items() if noted.get(name) != record]
     if len(differing) > _MOST_MENDED:
@@ -270,12 +277,13 @@ def _mended(top: Path, place: Path) -> tuple[dict[str, str], bool]:
         else:
             remove_tree(top / name)
     if not differing:
-        return now, len(now) == len(noted)
+        return printed, len(now) == len(noted)
     again = listing.printed()
-    left = records_in(again) if again is not None else {"": ""}
-    if any(noted.get(name) != record for name, record in left.items()):
+    if again is None:
+        raise OSError(f"{top} cannot be listed")
+    if any(noted.get(name) != record for name, record in records_in(again).items()):
         raise OSError(f"{top} is still written to")
-    return left, False
+    return again, False
 
 
 def _require_no_attributes(top: Path, folders: Iterable[str]) -> None:

@@ -29,14 +29,19 @@ def noted_in(index: Path, algorithm: str) -> dict[str, Noted]:
     return {path: noted for path, noted, _ in entries_in(index, algorithm)}
 
 
-def entries_in(index: Path, algorithm: str) -> Iterator[tuple[str, Noted, str]]:
-    """The path, stat data and id of each entry of an index, as `noted_in` reads it."""
+def entries_in(
+    index: Path, algorithm: str, most: int | None = None
+) -> Iterator[tuple[str, Noted, str]]:
+    """The path, stat data and id of each entry of an index, as `noted_in` reads it. More than
+    `most` raise ValueError as well."""
     content = regular_bytes(index)
     id_bytes = hashlib.new(algorithm, usedforsecurity=False).digest_size
     try:
         magic, version, count = _HEADER.unpack_from(content)
         if magic != b"DIRC" or version not in _VERSIONS:
             raise ValueError(f"{index} has version {version}")
+        if most is not None and count > most:
+            raise ValueError(f"{index} has {count} entries")
         at = _HEADER.size
         for _ in range(count):
             noted = _ENTRY.unpack_from(content, at)

@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 
 from driver.filesystem.safe_file_access import open_plain
 from driver.tree_files.index_file import Noted, entries_in, noted_of, write_index
-from driver.tree_files.small_trees import FILE, PROGRAM, Entry, is_plain
+from driver.tree_files.small_trees import FILE, MOST_FILES, PROGRAM, Entry, is_plain
 
-_MOST_FILES, _MOST_BYTES = 50, 1_000_000
+_MOST_TOUCHED, _MOST_BYTES = 50, 1_000_000
 _ATTRIBUTES = ".gitattributes"
 _MODE = 6  # the place of the mode in the noted stat data
 
@@ -31,12 +31,14 @@ def note_small(
     not there; returns the mode and id of each of its paths. `store` keeps a content and returns its
     id. Raises OSError and ValueError, with the index as it was, if git has to do it, and
     NotPlainError if a file is none any more."""
-    entries = {path: (noted, name) for path, noted, name in entries_in(index, algorithm)}
+    entries = {
+        path: (noted, name) for path, noted, name in entries_in(index, algorithm, MOST_FILES)
+    }
     touched, lost = [*files], [path for path in gone if path in entries]
     _check_attributes(work_tree, touched)
     for path in lost:
         del entries[path]
-    if len(touched) > _MOST_FILES:
+    if len(touched) > _MOST_TOUCHED:
         raise ValueError("many files")
     for path in touched:
         entries[path] = _read(work_tree, path, store)

@@ -21,7 +21,7 @@ from driver.filesystem.tree import folders_above, parent_of, remove_tree
 from driver.tree_files.index_file import Noted, entries_in, noted_of, write_index
 
 MOST_BYTES = 8_000_000
-_MOST_FILES = 400
+MOST_FILES = 400
 _MOST_TREES = 64
 FILE, PROGRAM, _LINK = "100644", "100755", "120000"
 _MODES = frozenset({FILE, PROGRAM, _LINK})
@@ -83,7 +83,7 @@ def with_changes(files: Mapping[str, Entry], changes: Iterable[Changed]) -> dict
 
 def is_plain(files: Mapping[str, Entry]) -> bool:
     """True if these are the files of a small tree that need not be left to git."""
-    if len(files) > _MOST_FILES or not all(map(_PLAIN.fullmatch, files)):
+    if len(files) > MOST_FILES or not all(map(_PLAIN.fullmatch, files)):
         return False
     if any(mode not in _MODES for mode, _ in files.values()):
         return False

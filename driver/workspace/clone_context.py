@@ -15,7 +15,7 @@ from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, MODE_PROGRAM, Change
 from driver.execution.worker_pool import Turns
-from driver.filesystem.clock import next_tick, notes_all_changes
+from driver.filesystem.clock import notes_all_changes
 from driver.filesystem.tree import (
     newest_ns,
     remove_tree,
@@ -29,7 +29,7 @@ from driver.preparation.kept_copies import KeptCopies, KeptCopy
 from driver.preparation.removal import Removal
 from driver.preparation.setup_reads import SetupKey, SetupReads
 from driver.preparation.stat_listing import StatListing
-from driver.preparation.warm_places import AGENTS, TESTS, WarmPlaces
+from driver.preparation.warm_places import AGENTS, REVIEWS, TESTS, WarmPlaces
 from driver.walls.roles import Places
 from driver.workspace import setup
 from driver.workspace.clone_workspace import CloneWorkspace
@@ -41,7 +41,7 @@ from driver.workspace.test_checkouts import TestCheckouts, TreeCheckout
 from state_store.documents.journal import safe_slug
 
 _FEW_FILES = 3000  # so many are removed sooner than a program is started for it
-_SECOND_NS = 1_000_000_000
+_MOST_REVIEWS = 256  # at once
 
 
 class CloneContext(GitContext):
@@ -88,6 +88,7 @@ class CloneContext(GitContext):
             by_content=by_content,
         )
         self.checkouts = self.pool(1)
+        self._reviewed = TestCheckouts(_MOST_REVIEWS, self._make_reading_copy, self._renew_git)
 
     def pool(self, size: int) -> TestCheckouts:
         """A pool of at most `size` test checkouts, each made on first use."""
@@ -123,7 +124,7 @@ class CloneContext(GitContext):
         name = safe_slug(slug)  # an item may be called ../../home, and its folder is removed later
         top, index = self.folder / "items" / name, self.folder / "indexes" / name
         lay = self._copies.lay_for_agent if self.hands_on else self._copies.copy_to
-        environment, kept = self._furnish(top, index, self.base_tree, self.paths, lay, AGENTS)
+        environment, kept, _ = self._furnish(top, index, self.base_tree, self.paths, lay, AGENTS)
         exclude(top)
         made = CloneWorkspace(self, top, index, work_dir, owned)
         made.kept = kept
@@ -146,21 +147,11 @@ class CloneContext(GitContext):
             yield checkout
 
     @contextlib.contextmanager
-    def reading_copy(self, name: str, tree: str) -> Iterator[TreeCheckout]:
-        """A temporary checkout of `tree` to read, with the base as its HEAD. No set-up runs in it.
-        Raises WorkspaceError if it cannot be made."""
-        path, index = self.folder / "reading" / name, self.folder / "indexes" / f"reading-{name}"
-        with all_or_nothing(path):
-            remove_tree(path)
-            self.git.checkout(tree, path, index)
-            copy = TreeCheckout(path, index, self.git, self._listing(path), {}, {})
-            self.show_as_staged(copy, self.base, self.repository.branch)
-            copy.seen = copy.listing.look()
-            copy.settle()
-        try:
+    def reading_copy(self, tree: str) -> Iterator[TreeCheckout]:
+        """A checkout of `tree` to read, with the base as its HEAD. No set-up runs in it, and no
+        test. Raises WorkspaceError if it cannot be made."""
+        with self._reviewed.checkout(tree) as copy:
             yield copy
-        finally:
-            copy.discard()
 
     def observed(self, tree: str) -> Observed:
         """The result of `Workspace.observe` for work that exists only as a tree."""
@@ -203,6 +194,7 @@ class CloneContext(GitContext):
 
     def close(self) -> None:
         self.checkouts.close()
+        self._reviewed.close()
         self.warm.finish()
         self._removal.stop()
 
@@ -237,14 +229,28 @@ class CloneContext(GitContext):
 
     def _without_setup(self, number: int, tree: str) -> TreeCheckout:
         path, index = self._new_place(number)
-        _, kept = self._furnish(path, index, tree, (), self._copies.lay, TESTS)
-        listing = self._listing(path, (".git", *self._copies.names))
-        seen = listing.look()
+        _, kept, printed = self._furnish(path, index, tree, (), self._copies.lay, TESTS)
+        made = self._unused(path, index, tree, printed if kept is None else None, kept)
         # Its `.git` is as `show_as_staged` makes one, and nothing has run here yet.
         borrow_objects(path / ".git", self.repository, self.git.path / "objects")
-        own = snapshot(path / ".git")
+        made.git_dir = snapshot(path / ".git")
+        return made
+
+    def _make_reading_copy(self, number: int, tree: str) -> TreeCheckout:
+        path, index = self._new_place(number, "reading")
+        with all_or_nothing(path), self._writing:
+            remove_tree(path)
+            printed = self.warm.lay(tree, path, index, REVIEWS)
+            return self._unused(path, index, tree, printed, None)
+
+    def _unused(
+        self, path: Path, index: Path, tree: str, printed: bytes | None, kept: KeptCopy | None
+    ) -> TreeCheckout:
+        """A checkout that shows `tree`, in which nothing has run. `printed` lists it, if known."""
+        listing = self._listing(path, (".git", *(self._copies.names if kept else ())))
+        seen = listing.look_at(printed) if printed is not None else listing.look()
         shown = "" if self.has_attributes else tree
-        made = TreeCheckout(path, index, self.git, listing, {}, seen, own, shown, kept=kept)
+        made = TreeCheckout(path, index, self.git, listing, {}, seen, shown=shown, kept=kept)
         made.remove, made.warm, made.is_new = self.remove, self.warm, True
         return made
 
@@ -253,7 +259,7 @@ class CloneContext(GitContext):
         changes = self._changed_from_base(tree)
         paths = self.paths.union(c.path for c in changes) - {c.path for c in changes if c.deleted}
         folders = self.folders | {str(up) for c in changes for up in PurePosixPath(c.path).parents}
-        environment, _ = self._furnish(path, index, tree, paths, self._copies.copy_to, TESTS)
+        environment, *_ = self._furnish(path, index, tree, paths, self._copies.copy_to, TESTS)
         for folder in folders:
             # Compiled from the tree's files. If size and second equal those of the next tree,
             # Python would run this tree's code instead.
@@ -281,9 +287,9 @@ class CloneContext(GitContext):
         files = len(self.listed)
         return StatListing(path, without=without, expected=files, by_content=self._by_content)
 
-    def _new_place(self, number: int) -> tuple[Path, Path]:
-        indexes = self.folder / "indexes"
-        return self.folder / "proving" / str(number), indexes / f"proving-{number}.index"
+    def _new_place(self, number: int, kind: str = "proving") -> tuple[Path, Path]:
+        index = self.folder / "indexes" / f"{kind}-{number}.index"
+        return self.folder / kind / str(number), index
 
     def places(self, top: Path) -> Places:
         """The places of a command in the clone or checkout at `top`."""
@@ -307,34 +313,23 @@ class CloneContext(GitContext):
         tracked: Iterable[str],
         lay: Callable[[Path], KeptCopy | None],
         kind: str,
-    ) -> tuple[dict[str, str], KeptCopy | None]:
+    ) -> tuple[dict[str, str], KeptCopy | None, bytes | None]:
         """Write `tree`, the copied paths with `lay`, and a `.git` to `path`, and run the set-up
-        there. Returns the variables for programs in this folder, and what `lay` returned."""
+        there. Returns the variables for programs in this folder, what `lay` returned, and how
+        `find` lists the tree, if that is known."""
         with all_or_nothing(path):
             with self._writing:
                 remove_tree(path)
-                self.warm.lay(tree, path, index, kind)
+                printed = self.warm.lay(tree, path, index, kind)
                 self._own_git.lay(path, index, head=self.base, branch=self.repository.branch)
                 if tree != self.base_tree:
                     borrow_objects(path / ".git", self.repository, self.git.path / "objects")
                 # Also in turns: many at once would make the disk slow for all.
                 kept = lay(path) if self._prepare.copy else None
-            return self._run_setup(path, index, tracked) if self._prepare.setup else {}, kept
-
-    def _run_setup(self, path: Path, index: Path, tracked: Iterable[str]) -> dict[str, str]:
-        environment = dict[str, str]()
-        remove_tree(setup.environment_at(path))
-        if self._prepare.python is not None:
-            environment = self._prepare.python.make(setup.environment_at(path))
-        began = next_tick(index.with_suffix(".tick"))
-        # Git reads the files that are as new as its index, which would look like reads.
-        ahead = began + _SECOND_NS
-        os.utime(path / ".git" / "index", ns=(ahead, ahead))
-        for command in self._prepare.setup:
-            if failure := self._prepare.run(command, path, environment):
-                raise SetupError(command, failure)
-        self._reads.learn(path, tracked, began)
-        return environment
+            environment = dict[str, str]()
+            if self._prepare.setup:
+                environment = setup.set_up(self._prepare, self._reads, path, index, tracked)
+            return environment, kept, printed
 
     def _renew_git(self, checkout: TreeCheckout) -> None:
         """Give a test checkout a `.git` that no test has written, with the index of the tree."""

@@ -198,7 +198,7 @@ class CloneWorkspace(Workspace):
 
     @contextlib.contextmanager
     def reading_copy(self, tree: str) -> Iterator[TestCheckout]:
-        with self.context.reading_copy(self.top.name, tree) as copy, self._out_of_reach():
+        with self.context.reading_copy(tree) as copy, self._out_of_reach():
             yield copy
 
     @contextlib.contextmanager

@@ -234,8 +234,8 @@ class GitContext(RepositoryContext):
         """Opens a checkout of a tree for work that no longer has a workspace."""
 
     @abstractmethod
-    def reading_copy(self, name: str, tree: str) -> AbstractContextManager[TestCheckout]:
-        """A temporary checkout of `tree` to read."""
+    def reading_copy(self, tree: str) -> AbstractContextManager[TestCheckout]:
+        """A checkout of `tree` to read, which no test ever uses."""
 
     @abstractmethod
     def lay_git(self, path: Path, index: Path) -> None:
@@ -297,6 +297,8 @@ class GitContext(RepositoryContext):
         the files on disk other contents than they have in git."""
         if any(has_rules(c.path) for c in changes) or self._may_convert:
             return None
+        if not changes:
+            return self.files
         return with_changes(self.files, ((c.path, c.mode, c.blob) for c in changes))
 
     @functools.cached_property

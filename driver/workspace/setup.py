@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from driver.domain.results import WITHOUT_WALLS
@@ -17,8 +17,11 @@ from driver.execution.processes import (
     child_environment,
     could_not_run_reason,
 )
+from driver.filesystem.clock import next_tick
+from driver.filesystem.tree import remove_tree
 from driver.preparation.kept_places import Limits
 from driver.preparation.private_python import PrivatePython, may_install_python
+from driver.preparation.setup_reads import SetupReads
 from driver.walls.roles import Places
 from driver.walls.wall import Role
 from driver.walls.wave_walls import Enclosure, Walls
@@ -30,6 +33,7 @@ from tools.settings.load import Settings
 SetupCommand = str | tuple[str, ...]
 _MAX_SHOWN = 500
 _MB, _DAY_S = 1_000_000, 86_400.0
+_SECOND_NS = 1_000_000_000
 _HOME = "home"  # of a set-up, in the private environment
 
 
@@ -160,6 +164,26 @@ def run_setup(
     )
     output = (done.stderr.strip() or done.stdout.strip()).replace(f"{folder}/", "")
     return f"{why}\n{output}" if output else why
+
+
+def set_up(
+    prepare: Preparation, reads: SetupReads, path: Path, index: Path, tracked: Iterable[str]
+) -> dict[str, str]:
+    """Run the set-up of a new checkout at `path`, and learn which of the `tracked` files it reads.
+    Returns the variables for programs there. Raises SetupError."""
+    environment = dict[str, str]()
+    remove_tree(environment_at(path))
+    if prepare.python is not None:
+        environment = prepare.python.make(environment_at(path))
+    began = next_tick(index.with_suffix(".tick"))
+    # Git reads the files that are as new as its index, which would look like reads.
+    ahead = began + _SECOND_NS
+    os.utime(path / ".git" / "index", ns=(ahead, ahead))
+    for command in prepare.setup:
+        if failure := prepare.run(command, path, environment):
+            raise SetupError(command, failure)
+    reads.learn(path, tracked, began)
+    return environment
 
 
 def shortened(failure: str) -> str:

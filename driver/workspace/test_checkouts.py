@@ -204,7 +204,7 @@ class TestCheckouts:
         size: int,
         make: Callable[[int, str], TreeCheckout],
         show_git: Callable[[TreeCheckout], None],
-        key: Callable[[str], SetupKey],
+        key: Callable[[str], SetupKey] = lambda _: frozenset(),
     ) -> None:
         self._make = make
         self._key = key

@@ -336,6 +336,7 @@ DISK = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # seldom in memor
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 ALWAYS = (STILL_WRITING, "a mapped file without a trace")
 AMONG = {0: 2, 700: 6}  # other files; a sample is in the default run, for they take a while
+READ_AMONG = {0: 12}
 
 
 def sampled(
@@ -441,6 +442,34 @@ def test_no_poison_reaches_the_next_proof(
                 if not (name == STILL_WRITING and again.tampered()):
                     assert exact_state(again.path) == warm.exact[proven]
                     assert again.tampered() == ()
+
+
+@pytest.mark.parametrize(("files", "name"), sampled(WAYS, READ_AMONG, "read-among"))
+def test_no_poison_of_a_review_reaches_the_next_review(
+    warm_with: Callable[[int], Warm], files: int, name: str
+) -> None:
+    warm = warm_with(files)
+    base, other = warm.trees
+    for poisoned, read in ((other, other), (base, other)):
+        with lab_in(warm.folder) as lab:
+            with warm.context.reading_copy(poisoned) as copy:
+                lab.top = copy.path
+                WAYS[name](lab)
+            with warm.context.reading_copy(read) as again:
+                for act in lab.afterwards:
+                    act()
+                if not (name == STILL_WRITING and again.tampered()):
+                    assert exact_state(again.path) == warm.exact[read]
+
+
+def test_reviews_share_a_copy_that_no_test_uses(warm_with: Callable[[int], Warm]) -> None:
+    warm = warm_with(0)
+    base, other = warm.trees
+    with warm.context.reading_copy(base) as first, warm.context.reading_copy(base) as beside:
+        assert first.path != beside.path
+    with warm.context.reading_copy(other) as later, warm.context.test_checkout(other) as tested:
+        assert later.path in (first.path, beside.path)
+        assert tested.path.parent != later.path.parent
 
 
 class LateListing(StatListing):
