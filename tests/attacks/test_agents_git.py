@@ -128,6 +128,7 @@ def left_in_git(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return played_at_once(tmp_path_factory.mktemp("in-git"), IN_GIT, lambda clone: clone)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", IN_GIT)
 def test_what_an_agent_left_in_its_git_dir_is_noted_and_its_files_ship(
     left_in_git: Played, name: str
@@ -139,6 +140,7 @@ def test_what_an_agent_left_in_its_git_dir_is_noted_and_its_files_ship(
     assert IN_GIT[name][1] in note
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("branch", ["main", "mine"])
 @on_scene
 def test_work_that_its_agent_committed_ships(scene: Scene, branch: str) -> None:
@@ -172,6 +174,7 @@ def _work_in_a_stash(clone: Checkout) -> None:
     clone.git("stash", "-q")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("hide", "named", "bring_back"),
     [
@@ -197,6 +200,7 @@ def test_work_that_is_only_in_git_is_named_and_can_be_brought_back(
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("test", ["true", A_GOOD])
 @on_scene
 def test_a_git_dir_that_an_agent_removed_is_put_back_before_the_repair(
@@ -219,6 +223,7 @@ def test_a_git_dir_that_an_agent_removed_is_put_back_before_the_repair(
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_lock_that_a_killed_git_left_is_gone_before_the_repair(scene: Scene) -> None:
     def locks(agent: Agent) -> None:
@@ -233,6 +238,7 @@ def test_a_lock_that_a_killed_git_left_is_gone_before_the_repair(scene: Scene) -
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_stash_that_was_taken_back_is_no_fault(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
@@ -245,6 +251,7 @@ def test_a_stash_that_was_taken_back_is_no_fault(scene: Scene) -> None:
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @on_scene
 def test_what_was_noted_once_is_not_noted_again_in_the_repair_round(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
@@ -291,6 +298,7 @@ def left_on_disk(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return played_at_once(tmp_path_factory.mktemp("on-disk"), ON_DISK, lambda clone: clone.path)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ON_DISK)
 def test_what_is_not_the_items_own_is_refused_and_named(left_on_disk: Played, name: str) -> None:
     records, shipped = left_on_disk
@@ -303,6 +311,7 @@ def _file_for_submodule(folder: Path) -> None:
     (folder / "vendored").write_text("x\n")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("act", "named"),
     [
@@ -358,6 +367,7 @@ def _clones_it(clone: Checkout, commit: str) -> None:
     Checkout(clone.path / "lib", clone.environ).git("checkout", "-q", commit)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("newest", [True, False])
 @pytest.mark.parametrize(
     "move", [_checks_out, _checks_out_and_commits, _sets_the_entry, _clones_it]
@@ -384,6 +394,7 @@ def test_an_item_may_move_a_submodule_that_it_names(
     assert f"lib to {second[:12]}" in notes[-1]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_submodule_at_a_commit_that_nobody_else_has_is_refused(scene: Scene) -> None:
     a_library(scene)
@@ -399,6 +410,7 @@ def test_a_submodule_at_a_commit_that_nobody_else_has_is_refused(scene: Scene) -
     assert "a nested repository: lib" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("owned", [["a.txt"], ["a.txt", "li/"]])
 @on_scene
 def test_a_submodule_that_the_item_does_not_name_stays_where_it_is(
@@ -415,6 +427,7 @@ def test_a_submodule_that_the_item_does_not_name_stays_where_it_is(
     assert "changed outside its files: lib" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 def test_another_commit_in_a_submodule_is_refused(submodule: Scene) -> None:
     def agent(agent: Agent) -> None:
         agent.write({"a.txt": "good\n"})

@@ -128,6 +128,7 @@ def cheated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return beside_each_other(play, selected(request, "cheat"), tmp_path_factory.mktemp("cheated"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "cheat", cases(CHEATS, [name for name, (*_, sampled) in CHEATS.items() if sampled])
 )
@@ -155,6 +156,7 @@ NODE_COMMANDS = [
 ]
 
 
+@pytest.mark.sampled(1)
 @needs_node
 @pytest.mark.parametrize("command", NODE_COMMANDS)
 @pytest.mark.parametrize("cheat", NODE_CHEATS.values(), ids=NODE_CHEATS.keys())
@@ -270,6 +272,7 @@ def proven(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return beside_each_other(play, selected(request, "honest"), tmp_path_factory.mktemp("proven"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("honest", cases(HONEST, HONEST_SAMPLE))
 def test_an_honest_python_project_reddens_with_the_planted_test(
     proven: Proofs, honest: str
@@ -309,6 +312,7 @@ def proven_node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return beside_each_other(play, selected(request, "honest_node"), folder)
 
 
+@pytest.mark.sampled(1)
 @needs_node
 @pytest.mark.parametrize("honest_node", cases(HONEST_NODE, ("CJS", "ESM", "npm")))
 def test_an_honest_node_project_reddens_with_the_planted_test(

@@ -33,6 +33,7 @@ def scene_with(folder: Path, config: str) -> Scene:
     return scene
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("config", [ONE_CHECKOUT, TWO_CHECKOUTS], ids=["one", "two"])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_other_items_proof_reads_what_a_test_wrote(
@@ -52,6 +53,7 @@ def test_no_other_items_proof_reads_what_a_test_wrote(
     assert (scene.repo.path / LIBRARY).read_text() == "good"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("config", [ONE_CHECKOUT, TWO_CHECKOUTS], ids=["one", "two"])
 def test_a_test_may_write_in_its_copy(tmp_path: Path, config: str) -> None:
     scene = scene_with(tmp_path, config)
@@ -74,6 +76,7 @@ def test_a_test_may_write_in_its_copy(tmp_path: Path, config: str) -> None:
     assert (scene.repo.path / LIBRARY).read_text() == "good"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("setup", ["", 'setup = ["true"]\n'], ids=["copies", "set-up"])
 def test_a_link_above_a_copied_folder_leads_no_one_into_yours(tmp_path: Path, setup: str) -> None:
     config = f'[workspace]\n{setup}copy = ["app/node_modules"]\n[limits]\nmax_parallel_tests = 1\n'

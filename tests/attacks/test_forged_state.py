@@ -95,6 +95,7 @@ def _fewer_tests(agent: Agent) -> None:
     agent.write({"calc.py": RIGHT, "tests/test_calc.py": tests.split("    def test_three")[0]})
 
 
+@pytest.mark.more
 @beside
 def test_a_baseline_that_an_agent_writes_down_is_not_read(folder: Path) -> None:
     scene = Scene(folder, CALC)
@@ -116,6 +117,7 @@ def test_a_baseline_that_an_agent_writes_down_is_not_read(folder: Path) -> None:
     assert "fewer tests ran" in built(report)["c"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(folder: Path) -> None:
     scene = Scene(folder, CALC)
@@ -132,6 +134,7 @@ def test_what_ships_is_what_was_tested_whatever_lies_under_its_name(folder: Path
     assert scene.repo.git("show", f"{report['branch']}:calc.py") == RIGHT.strip()
 
 
+@pytest.mark.more
 @beside
 def test_nothing_ships_where_the_users_repository_has_another_object_of_its_name(
     folder: Path,
@@ -157,6 +160,7 @@ def _with_forged(
     return scene.play({"a": agent}, [item("a", "calc.py", IN_CALC, repairCap=0)])[0]
 
 
+@pytest.mark.more
 @beside
 def test_no_agent_helps_the_proof_of_another_item(folder: Path) -> None:
     scene = Scene(folder, CALC)

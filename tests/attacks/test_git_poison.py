@@ -131,6 +131,7 @@ def test_programs_named_in_the_clone_never_run(
     assert not evil.ran
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("where", ["new", "vendored", "owned/in"])
 def test_programs_named_in_a_nested_repository_never_run(
     evil: Evil, workspace: CloneWorkspace, user: Checkout, where: str
@@ -174,6 +175,7 @@ HIDING: dict[str, Callable[[Checkout], object]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trick", HIDING)
 def test_nothing_on_disk_is_hidden(evil: Evil, workspace: CloneWorkspace, trick: str) -> None:
     HIDING[trick](evil.clone)
@@ -203,6 +205,7 @@ def test_replaced_objects_are_not_believed(
     assert workspace.context.git.blob(honest) == b"one\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [".GIT", ".g\u200cit", "git~1"])
 def test_names_that_are_a_git_dir_elsewhere_never_get_in(
     workspace: CloneWorkspace, name: str

@@ -99,6 +99,7 @@ PLAYED = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("runner", "case"), PLAYED, ids=[f"{one.name}: {case.name}" for one, case in PLAYED]
 )

@@ -47,6 +47,7 @@ def test_a_test_that_imports_another_checkout_proves_nothing(
     assert f"{folder}/repo/src/shop/price.py in place of" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("command", [UNITTEST, pytest.param(PYTEST, marks=pytest.mark.sweep)])
 @beside
 def test_a_test_that_imports_the_tree_is_believed(folder: Path, command: list[str]) -> None:
@@ -108,6 +109,7 @@ def _plugin_at_home(agent: Agent, scene: Scene) -> None:
     agent.write({"calc.py": "def twice(x):\n    return x + x\n"})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("attack", "command", "verdict"),
     [
@@ -141,6 +143,7 @@ def test_work_that_imports_what_was_installed_meanwhile_waits_for_a_person(folde
     assert "[workspace] setup" in why
 
 
+@pytest.mark.more
 @beside
 def test_a_library_that_an_agent_installs_is_no_offence_and_told(folder: Path) -> None:
     scene = Scene(folder, CALC)
@@ -161,6 +164,7 @@ def test_a_library_that_an_agent_installs_is_no_offence_and_told(folder: Path) -
     assert "site-packages/requests" in report["shipped_repos"][0]["warning"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [".cargo/registry", ".npm/_cacache", ".m2/repository", "go/pkg"])
 @beside
 def test_a_cache_that_a_tool_makes_at_its_first_use_is_no_offence(folder: Path, name: str) -> None:
@@ -179,6 +183,7 @@ def test_a_cache_that_a_tool_makes_at_its_first_use_is_no_offence(folder: Path, 
     assert "changed in your checkout" not in report["shipped_repos"][0]["warning"]
 
 
+@pytest.mark.more
 @beside
 def test_set_up_commands_may_install_modules(folder: Path) -> None:
     commands = f"mkdir -p $HOME/{MODULES} && date >> $HOME/{MODULES}/made.txt"
@@ -188,6 +193,7 @@ def test_set_up_commands_may_install_modules(folder: Path) -> None:
     assert verdicts(report) == {"a": "verified"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("was_there", [True, False])
 @pytest.mark.parametrize(
     ("key", "verdict"), [("core.hooksPath", "undecided"), ("user.email", "verified")]

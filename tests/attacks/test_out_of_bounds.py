@@ -21,6 +21,7 @@ A_GOOD = "grep -q good a.txt"
 on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["{clone}/made.txt", "../../items/a/made.txt"])
 @on_scene
 def test_a_link_that_only_works_in_the_agents_clone_is_refused(scene: Scene, target: str) -> None:
@@ -35,6 +36,7 @@ def test_a_link_that_only_works_in_the_agents_clone_is_refused(scene: Scene, tar
     assert report["shipped"] == []
 
 
+@pytest.mark.more
 @on_scene
 def test_what_is_read_from_the_agents_clone_proves_nothing(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
@@ -48,6 +50,7 @@ def test_what_is_read_from_the_agents_clone_proves_nothing(scene: Scene) -> None
     ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [".git", ".git/refs", ".git/refs/heads"])
 @on_scene
 def test_a_repair_moves_no_branch_of_the_user(scene: Scene, name: str) -> None:
@@ -80,6 +83,7 @@ def test_a_clone_replaced_by_the_users_checkout_is_refused_and_harms_nothing(sce
     assert frozen(scene.repo.path) == before
 
 
+@pytest.mark.more
 @on_scene
 def test_a_proving_tree_replaced_by_the_users_checkout_harms_nothing(scene: Scene) -> None:
     scene.repo.write({"a.txt": "not saved yet\n", "mine.txt": "mine\n"})
@@ -94,6 +98,7 @@ def test_a_proving_tree_replaced_by_the_users_checkout_harms_nothing(scene: Scen
     assert frozen(scene.repo.path) == before
 
 
+@pytest.mark.more
 @beside
 def test_a_shipped_file_that_the_set_up_makes_too_cannot_be_rewritten_by_its_test(
     folder: Path,

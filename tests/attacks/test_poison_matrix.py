@@ -301,6 +301,7 @@ def run_verbs(workspace: CloneWorkspace, repo: Repository, remote: Path) -> Iter
 
 
 # Every fourth in the default run, for they take a while.
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name",
     [

@@ -424,6 +424,7 @@ def exact_state(top: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("files", "name"), sampled(WAYS, AMONG, "among", ALWAYS))
 def test_no_poison_reaches_the_next_proof(
     warm_with: Callable[[int], Warm], files: int, name: str
@@ -483,6 +484,7 @@ class LateListing(StatListing):
     act: Callable[[], object] | None = None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["lib/y.py", "lib/x.py", "lib/evil.py", "evil"])
 def test_what_is_written_before_the_listing_is_not_taken_for_the_tree(
     warm_with: Callable[[int], Warm], name: str

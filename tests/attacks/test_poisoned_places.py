@@ -146,6 +146,7 @@ def next_test(runs: Runs, tree: str) -> tuple[dict[str, str], bool, tuple[str, .
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("where", "name"), sampled(WAYS, ON, "on", ALWAYS))
 def test_no_poison_of_a_checkout_reaches_the_next_wave(
     runs_on: Callable[[str], Runs], where: str, name: str
@@ -173,6 +174,7 @@ def test_no_poison_of_a_checkout_reaches_the_next_wave(
                 assert changed == ()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("where", "name"), sampled(WAYS, ON, "on"))
 def test_no_poison_of_a_clone_reaches_the_next_agent(
     runs_on: Callable[[str], Runs], where: str, name: str
@@ -334,6 +336,7 @@ NOTES: dict[str, Callable[[Runs], object]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("where", "name"), sampled(NOTES, ON, "on"))
 def test_no_poison_of_a_waiting_place_reaches_the_next_wave(
     runs_on: Callable[[str], Runs], where: str, name: str

@@ -178,6 +178,7 @@ def test_sigterm_through_cancel_ends_the_tree_and_says_so(marked: Marked) -> Non
     assert marked.alive() == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @on_marked
 def test_a_signal_to_the_supervisor_ends_the_tree_and_is_never_green(

@@ -84,6 +84,7 @@ GRAVE: dict[str, tuple[Callable[[Checkout], object], str]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLAIN)
 @on_scene
 def test_what_the_user_may_have_done_costs_nothing_and_is_told(scene: Scene, name: str) -> None:
@@ -111,6 +112,7 @@ def test_who_writes_its_work_into_the_users_checkout_is_refused(scene: Scene) ->
     )
 
 
+@pytest.mark.more
 @on_scene
 def test_who_worked_in_the_users_checkout_in_place_of_its_own_is_told_so(scene: Scene) -> None:
     def lost(agent: Agent) -> None:
@@ -128,6 +130,7 @@ def one_at_a_time(scene: Scene) -> Settings:
     return dataclasses.replace(scene.settings, limits=limits)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", GRAVE)
 @on_scene
 def test_what_can_run_a_program_later_keeps_the_item_back_and_charges_nobody(
@@ -174,6 +177,7 @@ def play_together(scene: Scene, act: Callable[[], object]) -> dict[str, Any]:
     return scene.play({"a": both.first, "b": both.second}, items)[0]
 
 
+@pytest.mark.more
 @on_scene
 def test_of_several_at_work_the_owner_of_the_file_is_refused(scene: Scene) -> None:
     report = play_together(scene, lambda: scene.repo.write({"a.txt": "good\n"}))
@@ -181,6 +185,7 @@ def test_of_several_at_work_the_owner_of_the_file_is_refused(scene: Scene) -> No
     assert report["shipped"] == ["b"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("first_done", [True, False])
 @on_scene
 def test_what_another_agent_wrote_into_a_workspace_is_not_held_against_it(
@@ -222,6 +227,7 @@ def test_an_edit_of_the_user_stops_no_ship_and_is_told(scene: Scene) -> None:
     assert (scene.repo.path / "c.txt").read_text() == "the user's\n"
 
 
+@pytest.mark.more
 @on_scene
 def test_a_grave_change_by_one_of_several_ships_none_of_them(scene: Scene) -> None:
     report = play_together(scene, lambda: scene.repo.git("config", "core.fsmonitor", "evil"))
@@ -229,6 +235,7 @@ def test_a_grave_change_by_one_of_several_ships_none_of_them(scene: Scene) -> No
     assert report["shipped"] == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "act",
     [
@@ -250,6 +257,7 @@ def test_what_editors_do_in_the_background_blames_nobody(
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @on_scene
 def test_what_tests_of_all_items_together_plant_stops_the_ship(scene: Scene) -> None:
     plants = f"git -C {scene.repo.path} config core.fsmonitor evil"
@@ -275,6 +283,7 @@ def test_a_planted_program_never_runs_when_the_checkout_is_moved_ahead(scene: Sc
     assert "may run programs: config filter.x.smudge" in built(report)["b"]["ship_error"]
 
 
+@pytest.mark.more
 @beside
 def test_what_is_copied_into_proving_trees_may_not_change_meanwhile(folder: Path) -> None:
     scene = Scene(folder, FILES, config='[workspace]\ncopy = ["ignored"]\n')
@@ -285,6 +294,7 @@ def test_what_is_copied_into_proving_trees_may_not_change_meanwhile(folder: Path
     assert "[workspace] copy" in built(report)["a"]["ship_error"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("gone", [False, True])
 @on_scene
 def test_an_altered_journal_keeps_its_item_back(scene: Scene, gone: bool) -> None:
@@ -301,6 +311,7 @@ def test_an_altered_journal_keeps_its_item_back(scene: Scene, gone: bool) -> Non
     assert words in built(report)["a"]["error"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hidden", [False, True])
 @on_scene
 def test_an_altered_journal_entry_of_another_item_is_put_back_and_holds_up_nobody(

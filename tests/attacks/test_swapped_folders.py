@@ -105,6 +105,7 @@ WRITES: Mapping[str, Write] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", list(WRITES))
 @pytest.mark.parametrize("swapped", ["a", "a/b"])
 def test_a_swapped_folder_stops_the_write(
@@ -183,6 +184,7 @@ def test_a_new_file_looks_like_another(tmp_path: Path) -> None:
     assert (seen.st_mode, seen.st_mtime_ns) == (like.stat().st_mode, like.stat().st_mtime_ns)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("swapped", ["the file", "the folder"])
 def test_an_agent_cannot_have_the_next_prompt_written_elsewhere(
     swapped: str, tmp_path: Path, decoy: Path
@@ -245,6 +247,7 @@ def test_no_login_is_written_through_a_link_that_a_home_has(tmp_path: Path, deco
     assert_untouched(decoy)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("swapped", ["info", "index"])
 def test_a_set_up_cannot_have_git_files_written_elsewhere(
     swapped: str, tmp_path: Path, decoy: Path

@@ -204,6 +204,7 @@ def _patience_s(acts: list[Act]) -> float:
     return STALL_S if all(silence) else ANSWERS_S
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("name", FAULTS)
 def test_one_fault_is_waited_out_or_ends_the_dispatch(
@@ -228,6 +229,7 @@ def test_one_fault_is_waited_out_or_ends_the_dispatch(
     assert done.driver.get_unmetered_dispatches() == (0 if known else 1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name in FAULTS if FAULTS[name].kind in TRANSIENT])
 def test_a_fault_without_end_could_not_run_and_says_which(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]

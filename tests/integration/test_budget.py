@@ -93,6 +93,7 @@ def test_of_eight_items_of_500_below_600_one_is_begun_and_nothing_is_lost(folder
     assert len(driver.requests) == 2
 
 
+@pytest.mark.more
 @beside
 def test_the_next_wave_of_the_day_starts_from_what_was_spent(folder: Path) -> None:
     made = scene(folder, max_daily_tokens=1100)
@@ -112,6 +113,7 @@ def test_the_next_wave_of_the_day_starts_from_what_was_spent(folder: Path) -> No
     assert named["spent"] == 500
 
 
+@pytest.mark.more
 @beside
 def test_a_ledger_that_outlived_its_store_still_counts(folder: Path) -> None:
     made = scene(folder, max_daily_tokens=1000)
@@ -134,6 +136,7 @@ def test_a_wave_waits_for_room_that_others_free(folder: Path) -> None:
 
 
 # All of them are in tests/faults/test_budget_simulation.py and in the tables of what is known.
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "use",
     [
@@ -154,6 +157,7 @@ def test_a_use_that_nobody_knows_counts_as_it_was_reserved(folder: Path, use: An
     assert (in_events(made.state)["unmetered"], in_events(made.state)["tokens"]) == (2, None)
 
 
+@pytest.mark.more
 @beside
 def test_a_model_without_a_price_is_refused_before_it_spends(folder: Path) -> None:
     report, begun = play(scene(folder / "a", max_wave_usd=5), Usage(1, 1), ["i0"])
@@ -178,6 +182,7 @@ def test_money_is_reserved_by_price_and_booked_by_use(folder: Path) -> None:
     assert (report["ceiling"]["unit"], report["tokens"]["unpriced"]) == ("USD", 0)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("period", ["wave", "daily"])
 @beside
 def test_dispatches_are_counted_repairs_too(folder: Path, period: str) -> None:
@@ -253,6 +258,7 @@ def _hook_adds_nothing(folder: Path, made: Scene, report: Mapping[str, Any]) -> 
     assert in_ledger(made.state) == before
 
 
+@pytest.mark.more
 @beside
 def test_an_answer_without_a_use_leaves_no_book_at_zero(folder: Path) -> None:
     made = scene(folder, max_wave_tokens=1000, default_dispatch_tokens=300)
@@ -263,6 +269,7 @@ def test_an_answer_without_a_use_leaves_no_book_at_zero(folder: Path) -> None:
     assert report["ceiling"]["spent"] == in_ledger(made.state) == 300
 
 
+@pytest.mark.more
 @beside
 def test_who_names_no_model_is_told_which_setting_names_one(folder: Path) -> None:
     dear = Limits(wave=Ceilings(usd=5_000_000))
@@ -272,6 +279,7 @@ def test_who_names_no_model_is_told_which_setting_names_one(folder: Path) -> Non
             books.reserve(Purpose("w", "i", 1, "build", "command", ""))
 
 
+@pytest.mark.more
 @beside
 def test_a_use_is_charged_once(folder: Path) -> None:
     with EventStore(folder / STATE_DB_FILENAME) as store:
@@ -289,6 +297,7 @@ def test_a_use_is_charged_once(folder: Path) -> None:
         assert in_ledger(folder) == in_events(folder)["tokens"] == 42
 
 
+@pytest.mark.more
 @beside
 def test_a_dispatch_that_was_not_begun_costs_nothing(folder: Path) -> None:
     made = scene(folder, max_wave_dispatches=3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from driver.reports.summary_lines import summary_lines
 from tests.support.beside import beside
 from tests.support.interpreter import PYTHON
@@ -46,6 +48,7 @@ def test_the_grade_is_in_the_report_the_commit_and_the_last_lines(folder: Path) 
     assert any(doubt["remedy"] in line for line in lines)
 
 
+@pytest.mark.more
 @beside
 def test_a_batch_commit_has_the_grade_of_each_item(folder: Path) -> None:
     scene = Scene(folder, FILES, config='[ship]\ncommit = "batch"\n')
@@ -71,6 +74,7 @@ def test_evidence_below_the_least_grade_waits_and_names_what_is_missing(folder: 
     assert len(driver.rounds_of("c")) == 1
 
 
+@pytest.mark.more
 @beside
 def test_work_that_waits_is_proven_again_without_an_agent_once_a_person_decided(
     folder: Path,
@@ -93,6 +97,7 @@ def test_work_that_waits_is_proven_again_without_an_agent_once_a_person_decided(
     assert (driver.requests, again.requests) == ([], [])
 
 
+@pytest.mark.more
 @beside
 def test_a_test_of_which_all_is_skipped_on_the_base_as_well_costs_nothing(folder: Path) -> None:
     skips = COUNTED.replace("class T", "@unittest.skip('no server')\nclass T")
@@ -105,6 +110,7 @@ def test_a_test_of_which_all_is_skipped_on_the_base_as_well_costs_nothing(folder
     assert len(driver.requests) == 1
 
 
+@pytest.mark.more
 @beside
 def test_output_that_vanished_is_held_against_the_work_whatever_the_runner_is(
     folder: Path,
@@ -127,6 +133,7 @@ WHOLE = [*PYTHON, "-m", "unittest", "discover"]
 SUITE = {**FILES, "test_old.py": OLD}
 
 
+@pytest.mark.more
 @beside
 def test_a_suite_that_stays_red_as_on_the_base_waits_and_names_what_was_red(folder: Path) -> None:
     scene = Scene(folder, SUITE)
@@ -139,6 +146,7 @@ def test_a_suite_that_stays_red_as_on_the_base_waits_and_names_what_was_red(fold
     assert len(driver.requests) == 1
 
 
+@pytest.mark.more
 @beside
 def test_an_agent_that_leaves_its_own_test_red_is_told_what_was_red_before(folder: Path) -> None:
     scene = Scene(folder, SUITE)
@@ -170,6 +178,7 @@ def test_tests_that_a_project_knows_to_be_red_may_stay_red_and_no_others(folder:
     assert len(proofs[0]["knownRed"]) == 1
 
 
+@pytest.mark.more
 @beside
 def test_items_beside_each_other_may_leave_known_tests_red_together(folder: Path) -> None:
     files = {**SUITE, "test_calc.py": COUNTED.replace("calc.one(), 1", "calc.one(), 2")}

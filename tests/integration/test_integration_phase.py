@@ -70,6 +70,7 @@ def subjects(scene: Scene, report: dict[str, Any]) -> list[str]:
 # Who breaks whom
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("victim", "culprit"), [("a", "b"), ("b", "a")])
 @on_scene
 def test_of_two_that_break_together_the_first_ships_and_the_report_says_who_breaks_what(
@@ -88,6 +89,7 @@ def test_of_two_that_break_together_the_first_ships_and_the_report_says_who_brea
     assert (red["kind"], red["command"]) == ("red", tests[victim])
 
 
+@pytest.mark.more
 @on_scene
 def test_of_eight_items_with_two_guilty_pairs_the_innocent_six_ship_within_twelve_runs(
     scene: Scene,
@@ -119,6 +121,7 @@ def test_each_commit_s_tree_was_proven_with_its_own_test_and_the_last_with_all(
     assert integration(report)["runs"] == 3  # two commits in between, and the last
 
 
+@pytest.mark.more
 @on_scene
 def test_one_that_breaks_everybody_goes_alone_although_it_comes_first(scene: Scene) -> None:
     report = wave_of(
@@ -128,6 +131,7 @@ def test_one_that_breaks_everybody_goes_alone_although_it_comes_first(scene: Sce
     assert "a breaks " in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_command_that_all_items_have_blames_only_those_that_break_it(scene: Scene) -> None:
     report = wave_of(scene, dict.fromkeys("abcdef", "test ! -e b.txt -o ! -e e.txt"))
@@ -135,6 +139,7 @@ def test_a_command_that_all_items_have_blames_only_those_that_break_it(scene: Sc
     assert "together with b: e breaks b's test" in built(report)["e"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_a_run_in_which_no_test_ran_is_not_green_together_either(folder: Path) -> None:
     scene = Scene(folder, {"suite/test_t.py": NONE_BESIDE_B})
@@ -160,6 +165,7 @@ def test_a_command_for_all_is_run_on_the_last_tree_and_who_breaks_it_stays_out(
     assert ran >= {"test ! -e b.txt", "ls a.txt"}
 
 
+@pytest.mark.more
 @beside
 def test_a_single_item_meets_the_commands_for_all_too(folder: Path) -> None:
     scene = configured(folder, "[verify]\nintegration = ['false']\n")
@@ -168,6 +174,7 @@ def test_a_single_item_meets_the_commands_for_all_too(folder: Path) -> None:
     assert report["shipped_repos"][0]["error"] == "nothing_green_together"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("command", ["test -e nowhere.txt", "no-such-program"])
 @beside
 def test_a_command_that_is_no_item_s_fault_costs_nobody_an_attempt(
@@ -180,6 +187,7 @@ def test_a_command_that_is_no_item_s_fault_costs_nobody_an_attempt(
     assert command in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_a_command_for_all_that_could_hide_red_is_refused_at_the_start(folder: Path) -> None:
     scene = configured(folder, "[verify]\nintegration = ['make lint || true']\n")
@@ -191,6 +199,7 @@ def test_a_command_for_all_that_could_hide_red_is_refused_at_the_start(folder: P
 # Doubt
 
 
+@pytest.mark.more
 @on_scene
 def test_a_test_that_cannot_be_run_together_leaves_its_item_undecided_and_blames_nobody(
     scene: Scene,
@@ -201,6 +210,7 @@ def test_a_test_that_cannot_be_run_together_leaves_its_item_undecided_and_blames
     assert verdicts(report)["a"] == "undecided"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", ["refuse", "allow"])
 @beside
 def test_red_then_green_on_one_tree_is_flaky_and_shipped_only_by_policy(
@@ -252,6 +262,7 @@ def head_of(scene: Scene) -> str:
     return scene.remote.git("rev-parse", "main")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["branch", "current"])
 @on_pushing
 def test_items_are_proven_again_on_a_branch_that_moved_on_and_ship_there(
@@ -280,6 +291,7 @@ def test_items_are_proven_again_on_a_branch_that_moved_on_and_ship_there(
     assert (pushing.repo.path / "theirs.txt").exists() == (mode == "current")
 
 
+@pytest.mark.more
 @on_pushing
 def test_who_changed_what_others_changed_meanwhile_starts_anew_and_the_rest_ships(
     pushing: Scene,
@@ -293,6 +305,7 @@ def test_who_changed_what_others_changed_meanwhile_starts_anew_and_the_rest_ship
     assert "a.txt" in record["error"]
 
 
+@pytest.mark.more
 @on_pushing
 def test_work_that_came_from_elsewhere_meanwhile_makes_no_empty_commit(pushing: Scene) -> None:
     steps = {"a": advancing(pushing, {"a.txt": "same\n"}, {"a.txt": "same\n"})}
@@ -301,6 +314,7 @@ def test_work_that_came_from_elsewhere_meanwhile_makes_no_empty_commit(pushing: 
     assert "has these very changes already" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @on_pushing
 def test_who_is_red_on_what_came_meanwhile_is_left_out_and_pays_no_attempt(
     pushing: Scene,
@@ -311,6 +325,7 @@ def test_who_is_red_on_what_came_meanwhile_is_left_out_and_pays_no_attempt(
     assert "not on the target branch" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_places_are_set_up_again_on_the_branch_that_moved_on(folder: Path) -> None:
     files = {"base.txt": "base\n", ".gitignore": "made\n"}
@@ -321,6 +336,7 @@ def test_places_are_set_up_again_on_the_branch_that_moved_on(folder: Path) -> No
     assert (report["shipped"], built(report)["a"]["error"]) == (["a"], None)
 
 
+@pytest.mark.more
 @on_pushing
 def test_a_branch_that_moves_on_while_items_are_proven_together_is_followed_once(
     pushing: Scene,
@@ -368,6 +384,7 @@ def push_when(scene: Scene, present: str, *, limit: int) -> str:
     return f"sh {script}"
 
 
+@pytest.mark.more
 @on_pushing
 def test_a_remote_that_cannot_be_asked_is_told_and_does_not_stop_the_wave_from_proving(
     pushing: Scene,
@@ -382,6 +399,7 @@ def test_a_remote_that_cannot_be_asked_is_told_and_does_not_stop_the_wave_from_p
     assert report["shipped_repos"][0]["error"] == "git_push_failed"
 
 
+@pytest.mark.more
 @on_pushing
 def test_without_a_branch_there_is_nothing_to_follow(pushing: Scene) -> None:
     pushing.repo.git("checkout", "-q", "--detach")
@@ -391,6 +409,7 @@ def test_without_a_branch_there_is_nothing_to_follow(pushing: Scene) -> None:
     assert (report["shipped"], report["shipped_repos"][0]["onto"]) == (["a"], base)
 
 
+@pytest.mark.more
 @on_pushing
 def test_commits_that_are_not_pushed_yet_are_no_reason_to_go_back(pushing: Scene) -> None:
     mine = pushing.repo.commit({"mine.txt": "m\n"})
@@ -398,6 +417,7 @@ def test_commits_that_are_not_pushed_yet_are_no_reason_to_go_back(pushing: Scene
     assert (report["shipped"], report["shipped_repos"][0]["onto"]) == (["a"], mine)
 
 
+@pytest.mark.more
 @on_pushing
 def test_histories_that_went_apart_are_told(pushing: Scene) -> None:
     mine = pushing.repo.commit({"mine.txt": "m\n"})

@@ -114,6 +114,7 @@ def rebased(project: Project) -> None:
     project.git("merge", "-q", "--ff-only", BRANCH)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "merge",
     [
@@ -140,6 +141,7 @@ def test_whatever_way_work_was_merged_it_is_done(
     assert told(project.schedule()) == {}
 
 
+@pytest.mark.more
 def test_the_remote_decides_what_is_merged_and_one_that_is_away_changes_nothing(
     project: Project,
 ) -> None:
@@ -177,6 +179,7 @@ def test_the_remote_decides_what_is_merged_and_one_that_is_away_changes_nothing(
     assert project.schedule("--dry-run").report["items_selected"] == ["C"]
 
 
+@pytest.mark.more
 def test_a_branch_that_is_here_only_is_named_and_dropped_once_it_is_deleted_here_too(
     project: Project,
 ) -> None:
@@ -192,6 +195,7 @@ def test_a_branch_that_is_here_only_is_named_and_dropped_once_it_is_deleted_here
     assert (project.item_now("A")["status"], project.item_now("A")["shipped"]) == ("todo", None)
 
 
+@pytest.mark.more
 def test_work_that_lives_on_in_another_branch_is_not_dropped(project: Project) -> None:
     project.track(*shipped(project, "a"))
     project.git("branch", "-q", "-m", BRANCH, "mine")
@@ -199,6 +203,7 @@ def test_work_that_lives_on_in_another_branch_is_not_dropped(project: Project) -
     assert project.item_now("A")["status"] == "in_progress"
 
 
+@pytest.mark.more
 def test_in_a_shallow_clone_what_is_not_found_is_not_gone(project: Project) -> None:
     (a,) = shipped(project, "a")
     merged(project, "--ff-only")
@@ -219,6 +224,7 @@ def test_in_a_shallow_clone_what_is_not_found_is_not_gone(project: Project) -> N
     assert project.item_now("A")["status"] == "in_progress"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("a", "ready"),
     [
@@ -261,6 +267,7 @@ def test_an_item_waits_after_a_failure_and_is_blocked_in_the_end(project: Projec
     assert project.schedule().report["items_selected"] == []
 
 
+@pytest.mark.more
 def test_a_claim_of_a_run_that_is_gone_holds_nobody_up(project: Project) -> None:
     project.track(item("a", status="claimed"), item("b", status="claimed", priority="P1"))
     done = project.schedule("--max-items", "1")
@@ -268,6 +275,7 @@ def test_a_claim_of_a_run_that_is_gone_holds_nobody_up(project: Project) -> None
     assert project.item_now("A")["status"] == "todo"
 
 
+@pytest.mark.more
 def test_what_a_killed_run_had_published_is_known_by_that_runs_name(project: Project) -> None:
     with_remote(project)
     project.track(item("a"))

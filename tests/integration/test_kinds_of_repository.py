@@ -272,12 +272,14 @@ WORKS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", WORKS, ids=lambda kind: str(kind.__name__))
 def test_a_wave_ships_in_every_kind_of_repository(case: Case, kind: Callable[[Case], None]) -> None:
     kind(case)
     case.ships()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("count", [2_000, pytest.param(20_000, marks=pytest.mark.sweep)])
 def test_a_wave_ships_in_a_repository_of_many_files(case: Case, count: int) -> None:
     with_many_files(case, count)
@@ -285,6 +287,7 @@ def test_a_wave_ships_in_a_repository_of_many_files(case: Case, count: int) -> N
     case.ships(apart=True)
 
 
+@pytest.mark.more
 def test_hooks_of_another_folder_are_asked_at_the_ship_and_at_no_other_time(case: Case) -> None:
     with_hooks_elsewhere(case)
     case.ships()
@@ -299,6 +302,7 @@ def test_line_ends_are_shipped_as_the_attributes_want_them(case: Case) -> None:
     assert (kept.path / "work.txt").read_bytes() == b"done\r\n"
 
 
+@pytest.mark.more
 def test_a_submodule_is_there_for_tests_where_the_set_up_gets_it(case: Case) -> None:
     with_submodule(case)
     get = "git -c protocol.file.allow=always submodule --quiet update --init"
@@ -314,6 +318,7 @@ def test_files_of_a_submodule_are_no_files_of_an_item(case: Case) -> None:
     assert "'a': lib/lib.txt belongs to lib, a repository of its own (a submodule?): " in told
 
 
+@pytest.mark.more
 def test_a_partial_clone_that_lacks_files_of_its_commit_is_told_how_to_get_them(
     case: Case,
 ) -> None:
@@ -328,6 +333,7 @@ def test_a_partial_clone_that_lacks_files_of_its_commit_is_told_how_to_get_them(
     case.ships()
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 def test_a_checkout_of_another_user_is_told_how_to_trust_it(case: Case) -> None:
     case.make()
@@ -342,6 +348,7 @@ def test_a_checkout_of_another_user_is_told_how_to_trust_it(case: Case) -> None:
     case.ships()
 
 
+@pytest.mark.more
 def test_a_signing_program_that_fails_is_told_before_the_work_or_not_asked(case: Case) -> None:
     case.make()
     case.repo.git("config", "commit.gpgsign", "true")
@@ -356,6 +363,7 @@ def test_a_signing_program_that_fails_is_told_before_the_work_or_not_asked(case:
         case.ships()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [("--bare", "has no checkout (a bare"), ("--quiet", "has no commit yet: make a commit first")],

@@ -74,6 +74,7 @@ def test_a_used_up_plan_parks_the_wave_and_what_is_verified_ships(scene: Scene) 
     assert "used up" in built(report)["three"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_no_place_is_prepared_for_an_item_that_is_not_begun(folder: Path) -> None:
     log = folder / "set-up.log"
@@ -104,6 +105,7 @@ def test_a_parked_wave_has_cost_no_attempt_and_goes_on_when_run_again(scene: Sce
     assert (report["abort_reason"], report["parked_until"]) == (None, None)
 
 
+@pytest.mark.more
 @on_scene
 def test_no_repair_round_is_begun_on_a_closed_backend(scene: Scene) -> None:
     wrong = writes(one__txt="")
@@ -113,6 +115,7 @@ def test_no_repair_round_is_begun_on_a_closed_backend(scene: Scene) -> None:
     assert report["exit_code"] == 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [FaultKind.BAD_KEY, FaultKind.UNKNOWN_MODEL, FaultKind.NO_CREDIT])
 @on_scene
 def test_a_backend_that_refuses_everybody_is_asked_once(scene: Scene, kind: FaultKind) -> None:
@@ -123,6 +126,7 @@ def test_a_backend_that_refuses_everybody_is_asked_once(scene: Scene, kind: Faul
     assert len(driver.requests) == 1
 
 
+@pytest.mark.more
 @on_scene
 def test_a_model_that_only_one_item_asks_for_ends_no_other(scene: Scene) -> None:
     fault = ProviderFault(FaultKind.UNKNOWN_MODEL, "no such model")
@@ -133,6 +137,7 @@ def test_a_model_that_only_one_item_asks_for_ends_no_other(scene: Scene) -> None
     assert built(report)["one"]["repairs"] == 0
 
 
+@pytest.mark.more
 @on_scene
 def test_a_backend_that_refuses_later_leaves_a_wave_not_all_of_which_shipped(scene: Scene) -> None:
     fault = ProviderFault(FaultKind.NO_CREDIT, "no credit")
@@ -141,6 +146,7 @@ def test_a_backend_that_refuses_later_leaves_a_wave_not_all_of_which_shipped(sce
     assert report["abort_reason"] == "backend_refused"
 
 
+@pytest.mark.more
 @on_scene
 def test_a_fault_of_one_request_parks_nothing(scene: Scene) -> None:
     fault = ProviderFault(FaultKind.BAD_REQUEST, "malformed")
@@ -149,6 +155,7 @@ def test_a_fault_of_one_request_parks_nothing(scene: Scene) -> None:
     assert (report["abort_reason"], report["exit_code"]) == (None, 1)
 
 
+@pytest.mark.more
 @on_scene
 def test_work_of_an_earlier_run_ships_on_a_parked_backend_too(scene: Scene) -> None:
     run(scene, ScriptedDriver(scripts(), environ=scene.environ), ITEMS[1:2], git=None)
@@ -169,6 +176,7 @@ open(slug + ".txt", "w").write("x")
 """
 
 
+@pytest.mark.more
 @on_scene
 def test_an_agent_program_that_prints_a_used_up_plan_parks_the_wave(scene: Scene) -> None:
     agent = scene.folder / "agent.py"
@@ -187,6 +195,7 @@ def test_an_agent_program_that_prints_a_used_up_plan_parks_the_wave(scene: Scene
 AWAY = ProviderFault(FaultKind.OVERLOADED, "overloaded")
 
 
+@pytest.mark.more
 @beside
 def test_a_provider_that_answers_nobody_for_long_parks_the_wave_and_says_so(
     folder: Path,
@@ -204,6 +213,7 @@ def test_a_provider_that_answers_nobody_for_long_parks_the_wave_and_says_so(
     assert "overloaded, so no call to the provider for" in scene.said.getvalue()
 
 
+@pytest.mark.more
 @on_scene
 def test_a_provider_without_a_fault_was_never_closed(scene: Scene) -> None:
     report, _ = scene.play(scripts(), ITEMS)

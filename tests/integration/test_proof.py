@@ -47,6 +47,7 @@ def test_a_test_changed_by_who_owns_its_folder_is_refused_and_named(scene: Scene
     assert "protected files" in driver.rounds_of("a")[1].prompt
 
 
+@pytest.mark.more
 @on_scene
 def test_a_refused_agent_that_puts_the_test_back_ships(scene: Scene) -> None:
     def cheats(agent: Agent) -> None:
@@ -60,6 +61,7 @@ def test_a_refused_agent_that_puts_the_test_back_ships(scene: Scene) -> None:
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_test_that_is_listed_by_name_is_the_items_to_change(scene: Scene) -> None:
     def both(agent: Agent) -> None:
@@ -70,6 +72,7 @@ def test_a_test_that_is_listed_by_name_is_the_items_to_change(scene: Scene) -> N
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @beside
 def test_patterns_of_the_config_protect_more_files(folder: Path) -> None:
     config = '[verify]\nprotected = ["value.*"]\n'
@@ -112,6 +115,7 @@ def test_the_test_is_run_on_the_base_as_well(scene: Scene) -> None:
     assert base["base"] == proof["base"] == scene.repo.git("rev-parse", "main")
 
 
+@pytest.mark.more
 @on_scene
 def test_a_green_base_is_recorded_and_ships(scene: Scene) -> None:
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", GREEN_ANYWAY)])
@@ -125,6 +129,7 @@ def test_where_nothing_had_to_be_done_the_item_is_already_green(scene: Scene) ->
     assert (record["verdict"], len(driver.requests), report["exit_code"]) == ("already_green", 1, 1)
 
 
+@pytest.mark.more
 @on_scene
 def test_a_refactoring_that_changed_nothing_is_not_done(scene: Scene) -> None:
     refactor = item("a", "a.txt", GREEN_ANYWAY, baseline="green")
@@ -132,6 +137,7 @@ def test_a_refactoring_that_changed_nothing_is_not_done(scene: Scene) -> None:
     assert (report["shipped"], built(report)["a"]["repairs"]) == (["a"], 1)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("test", "broke_it"), [(["grep", "-q", "base", "a.txt"], 1), (GOOD, 0)])
 @on_scene
 def test_a_regression_is_told_from_a_test_that_never_was_green(
@@ -183,6 +189,7 @@ def test_tests_of_the_works_own_have_to_be_red_without_the_work(folder: Path) ->
     ]
 
 
+@pytest.mark.more
 @beside
 def test_a_base_that_cannot_be_tested_stops_nobody(folder: Path) -> None:
     scene = Scene(folder, FILES, config=STRICT)
@@ -196,6 +203,7 @@ def test_a_base_that_cannot_be_tested_stops_nobody(folder: Path) -> None:
     assert (report["shipped"], evidence(report)["baseline"]) == (["a"], "could_not_run")
 
 
+@pytest.mark.more
 @beside
 def test_switched_off_nothing_runs_on_the_base(folder: Path) -> None:
     scene = Scene(folder, FILES, config='[verify]\nred_first = "off"\n')
@@ -208,6 +216,7 @@ def test_switched_off_nothing_runs_on_the_base(folder: Path) -> None:
     assert "off" in evidence(report)["baselineNote"]
 
 
+@pytest.mark.more
 @on_scene
 def test_one_baseline_serves_all_items_of_a_wave_and_no_later_wave(scene: Scene) -> None:
     seen = scene.folder / "seen"
@@ -227,6 +236,7 @@ def test_one_baseline_serves_all_items_of_a_wave_and_no_later_wave(scene: Scene)
     assert not (scene.state / "baselines.json").exists()
 
 
+@pytest.mark.more
 @on_scene
 def test_in_place_there_is_no_base_to_test(scene: Scene) -> None:
     folder = scene.folder / "plain"
@@ -256,6 +266,7 @@ def test_a_receipt_says_what_ran_where_and_with_what(scene: Scene) -> None:
     assert (proof["sandbox"], proof["kind"], proof["command"][:9]) == ("none", "green", "echo said")
 
 
+@pytest.mark.more
 @on_scene
 def test_receipts_are_in_journal_events_and_report(scene: Scene) -> None:
     report, _ = scene.play(
@@ -281,6 +292,7 @@ def test_receipts_are_in_journal_events_and_report(scene: Scene) -> None:
 ALWAYS = {"spotCheckFrac": 1}
 
 
+@pytest.mark.more
 @on_scene
 def test_a_spot_check_runs_in_a_place_that_no_test_has_seen(scene: Scene) -> None:
     seen = scene.folder / "seen"
@@ -314,6 +326,7 @@ def test_different_answers_for_one_tree_do_not_ship(scene: Scene) -> None:
     assert record["error"].startswith("different answers for one tree: green, then red")
 
 
+@pytest.mark.more
 @beside
 def test_flaky_work_ships_where_that_is_allowed_and_the_report_says_so(folder: Path) -> None:
     scene = Scene(folder, FILES, config='[verify]\nflake_policy = "allow"\n')
@@ -353,6 +366,7 @@ def _tests_too(**more: Any) -> dict[str, Any]:
     return item("a", ["a.txt", "tests/test_it.py"], UNITTEST, repairCap=0, **more)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("test", "told", "leave"),
     [
@@ -373,6 +387,7 @@ def test_with_fewer_tests_than_the_base_a_person_is_asked_unless_it_is_meant(
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @on_counted
 def test_an_agent_is_told_that_its_green_does_not_count(counted: Scene) -> None:
     again = {"tests/test_it.py": THREE, "a.txt": "b\n"}
@@ -394,6 +409,7 @@ def test_where_no_test_ran_nothing_is_proven(scene: Scene) -> None:
     assert "no test ran" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @on_counted
 def test_counts_are_in_the_receipts(counted: Scene) -> None:
     report, _ = counted.play({"a": writes(a__txt="b\n")}, [item("a", "a.txt", UNITTEST)])
@@ -405,6 +421,7 @@ def test_counts_are_in_the_receipts(counted: Scene) -> None:
     assert [r["counts"] for r in evidence(report)["receipts"]] == [None, None]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("test", ["false || true", "sleep 1 &", ["sh", "-c", "false | true"]])
 @on_scene
 def test_a_command_that_can_hide_a_red_test_is_refused_before_anything_is_spent(
@@ -448,6 +465,7 @@ def test_a_failing_test_planted_beside_the_real_ones_turns_an_honest_run_red(app
     assert sorted(tree) == sorted(APP)
 
 
+@pytest.mark.more
 @on_app
 def test_the_run_with_a_planted_test_is_the_spot_check_in_a_new_place(app: Scene) -> None:
     seen = app.folder / "seen"
@@ -463,6 +481,7 @@ def test_the_run_with_a_planted_test_is_the_spot_check_in_a_new_place(app: Scene
     assert found["lacks"] == []
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "command",
     [
@@ -480,6 +499,7 @@ def test_only_the_runner_alone_is_spot_checked_by_a_planted_test(
     assert [r["kind"] for r in receipts(report, "spot_check")] == ["green"]
 
 
+@pytest.mark.more
 @on_app
 def test_tests_that_write_to_the_tree_beside_the_planted_test_are_run_again(app: Scene) -> None:
     writes = "import pathlib; top = pathlib.Path('app.py'); top.write_bytes(top.read_bytes())\n"
@@ -489,6 +509,7 @@ def test_tests_that_write_to_the_tree_beside_the_planted_test_are_run_again(app:
     assert [r["kind"] for r in receipts(report, "spot_check")] == ["green"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "cheat",
     [
@@ -507,6 +528,7 @@ def test_code_that_makes_its_runner_lie_is_refused(app: Scene, cheat: str) -> No
     assert "canary passed" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @on_scene
 def test_where_no_runner_is_known_nothing_is_planted_and_that_is_said(scene: Scene) -> None:
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", GOOD)])
@@ -515,6 +537,7 @@ def test_where_no_runner_is_known_nothing_is_planted_and_that_is_said(scene: Sce
     assert "no runner" in found["canaryNote"]
 
 
+@pytest.mark.more
 @beside
 def test_switched_off_nothing_is_planted(folder: Path) -> None:
     scene = Scene(folder, APP, config="[verify]\ncanary = false\n")

@@ -82,6 +82,7 @@ def test_a_pushed_branch_becomes_a_draft_that_names_what_was_proven(tmp_path: Pa
     assert (event["url"], event["commit"], event["error"]) == (url, repo["sha"], None)
 
 
+@pytest.mark.more
 def test_without_the_setting_nobody_is_asked(tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path, 'pr = "none"')
     report = ship_a(scene)
@@ -113,6 +114,7 @@ def test_a_request_that_cannot_be_made_unships_nothing_and_is_made_by_the_next_r
     assert len(gh.created) == 2
 
 
+@pytest.mark.more
 def test_a_request_that_is_there_is_reported_and_not_doubled(tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path)
     gh.order(fail="no network")
@@ -136,6 +138,7 @@ def test_what_was_made_and_not_heard_of_is_found(tmp_path: Path) -> None:
     assert (again["exit_code"], len(gh.requests), len(gh.created)) == (0, 1, 1)
 
 
+@pytest.mark.more
 def test_a_branch_whose_run_died_before_it_could_ask_is_asked_for_by_the_next(
     tmp_path: Path,
 ) -> None:
@@ -161,6 +164,7 @@ def test_a_branch_whose_run_died_before_it_could_ask_is_asked_for_by_the_next(
     assert "| `b` |" not in body
 
 
+@pytest.mark.more
 def test_a_halt_keeps_anyone_from_asking(tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path)
     assert scene.remote
@@ -174,6 +178,7 @@ def test_a_halt_keeps_anyone_from_asking(tmp_path: Path) -> None:
     assert (again["exit_code"], len(gh.created)) == (0, 1)
 
 
+@pytest.mark.more
 def test_the_body_shows_what_was_left_out_and_the_notes_of_the_work(tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path)
     notes = scene.state / "runs" / "w1" / "a" / "pr.md"
@@ -199,6 +204,7 @@ def test_a_secret_in_a_text_is_hidden(tmp_path: Path) -> None:
     assert "TOKEN" in call["body"]
 
 
+@pytest.mark.more
 def test_a_text_that_holds_a_secret_is_left_out(tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path, MY_TOKEN="hunter-hunter-x")  # too plain to be hidden in a text
     notes = scene.state / "runs" / "w1" / "a" / "pr.md"
@@ -211,6 +217,7 @@ def test_a_text_that_holds_a_secret_is_left_out(tmp_path: Path) -> None:
     assert "Texts were left out" in call["body"]
 
 
+@pytest.mark.more
 def test_a_command_of_the_users_makes_it_elsewhere(tmp_path: Path) -> None:
     log = tmp_path / "log.json"
     program = tmp_path / "forge.py"
@@ -234,6 +241,7 @@ def test_a_command_of_the_users_makes_it_elsewhere(tmp_path: Path) -> None:
     assert gh.calls == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["current", "unpushed"])
 def test_only_a_wave_branch_that_was_pushed_is_proposed(mode: str, tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path)
@@ -246,6 +254,7 @@ def test_only_a_wave_branch_that_was_pushed_is_proposed(mode: str, tmp_path: Pat
     assert gh.calls == []
 
 
+@pytest.mark.more
 def test_a_machine_without_gh_is_told_so_once_all_is_shipped(tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path)
     (gh.bin / "gh").unlink()
@@ -254,6 +263,7 @@ def test_a_machine_without_gh_is_told_so_once_all_is_shipped(tmp_path: Path) -> 
     assert report["shipped_repos"][0]["prError"].startswith("gh is not installed")
 
 
+@pytest.mark.more
 def test_what_is_refused_for_ever_is_given_up(tmp_path: Path) -> None:
     kept = Proposal("gone", "w1", "wave/w1", "c" * 40, "main", "t", "b", "acme/widgets")
     save(tmp_path, OutboxEntry(kept))
@@ -272,6 +282,7 @@ def test_what_is_refused_for_ever_is_given_up(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.more
 def test_a_run_without_a_wave_asks_for_what_was_left(tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path)
     gh.order(fail="no network")
@@ -292,6 +303,7 @@ def test_a_run_without_a_wave_asks_for_what_was_left(tmp_path: Path) -> None:
     assert propose_left(scene.settings, scene.state, CancellationToken(), told.append, record) == ()
 
 
+@pytest.mark.more
 def test_a_repository_that_is_named_later_counts_for_what_was_left(tmp_path: Path) -> None:
     gh = fake_gh(tmp_path / "gh")
     config = tmp_path / "t.toml"
@@ -341,6 +353,7 @@ def test_two_runs_that_ask_at_once_make_one(tmp_path: Path) -> None:
     assert {one.made for one in told} == {PullRequest(None, None, "open")}
 
 
+@pytest.mark.more
 def test_a_night_with_nothing_to_do_asks_for_what_was_left(project: Project) -> None:
     git(project.home, "init", "-q", "--bare", "remote.git")
     project.git("remote", "add", "origin", str(project.home / "remote.git"))

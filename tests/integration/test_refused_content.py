@@ -97,6 +97,7 @@ def ships_the_rest(scene: Scene, report: Mapping[str, Any], slugs: str, refused:
         assert Path(built(report)[slug]["savedWork"]).exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("say", [GH001, GITLAB, GH013], ids=["path", "blob", "commit"])
 @beside
 def test_an_item_that_the_remote_names_is_left_out_and_the_others_ship(
@@ -108,6 +109,7 @@ def test_an_item_that_the_remote_names_is_left_out_and_the_others_ship(
     assert pushes(scene) == 2
 
 
+@pytest.mark.more
 @beside
 def test_a_rule_about_messages_names_a_commit(folder: Path) -> None:
     scene = scene_in(folder, MESSAGE.format(slug="b"))
@@ -117,6 +119,7 @@ def test_a_rule_about_messages_names_a_commit(folder: Path) -> None:
     assert pushes(scene) == 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("refused", ["a", "d", "h", "dg"])
 @beside
 def test_an_item_that_nobody_names_is_found_by_parts(folder: Path, refused: str) -> None:
@@ -127,6 +130,7 @@ def test_an_item_that_nobody_names_is_found_by_parts(folder: Path, refused: str)
     assert pushes(scene) <= 1 + 5 * len(refused)
 
 
+@pytest.mark.more
 @beside
 def test_parts_go_onto_the_target_too(folder: Path) -> None:
     scene = scene_in(folder, BIG.format(say=SILENT), mode="current")
@@ -137,6 +141,7 @@ def test_parts_go_onto_the_target_too(folder: Path) -> None:
     assert (scene.repo.path / "d.txt").exists()
 
 
+@pytest.mark.more
 @beside
 def test_one_commit_for_a_batch_is_divided_as_well(folder: Path) -> None:
     scene = scene_in(folder, BIG.format(say=SILENT), commit="batch")
@@ -144,6 +149,7 @@ def test_one_commit_for_a_batch_is_divided_as_well(folder: Path) -> None:
     ships_the_rest(scene, report, "abcd", "b")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("words", "most"),
     [
@@ -172,6 +178,7 @@ def test_a_remote_that_refuses_everything_is_not_asked_for_ever(
     assert set(again["shipped"]) == set("abcdefgh")
 
 
+@pytest.mark.more
 @beside
 def test_a_single_item_is_refused_only_if_it_is_named(folder: Path) -> None:
     named = scene_in(folder / "named", BIG.format(say=GH001))

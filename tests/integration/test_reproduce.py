@@ -42,6 +42,7 @@ def told(project: Project, *words: str | Path, code: int = 0) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["a", "A", "b"])
 def test_a_shipped_commit_is_as_green_as_it_was(shipped: Project, name: str) -> None:
     found = told(shipped, "w1", name, "--state-dir", shipped.state)
@@ -51,6 +52,7 @@ def test_a_shipped_commit_is_as_green_as_it_was(shipped: Project, name: str) -> 
     assert found["now"]["workDir"] == ("sub" if name == "b" else ".")
 
 
+@pytest.mark.more
 def test_without_an_item_all_that_shipped_is_proven(shipped: Project) -> None:
     for wave in ("w1", "w", "newest"):
         found = told(shipped, wave, "--state-dir", shipped.state)
@@ -61,10 +63,12 @@ def test_without_an_item_all_that_shipped_is_proven(shipped: Project) -> None:
         reproduce(shipped, *words, "--state-dir", shipped.state, code=2)
 
 
+@pytest.mark.more
 def test_the_beginning_of_a_waves_id_is_enough(shipped: Project) -> None:
     assert told(shipped, "w", "a", "--state-dir", shipped.state)["same"] is True
 
 
+@pytest.mark.more
 def test_a_beginning_that_two_waves_share_is_told_with_both(shipped: Project) -> None:
     trailers = "\n".join(f"{name}: x" for name in ("Item-Slug", "Item-Id", "Test-Command"))
     tree = shipped.git("rev-parse", "HEAD^{tree}").strip()
@@ -78,6 +82,7 @@ def test_a_beginning_that_two_waves_share_is_told_with_both(shipped: Project) ->
         shipped.git("update-ref", "-d", "refs/heads/other")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_without_the_state_folder_the_commit_says_enough(
     shipped: Project, tmp_path: Path, name: str
@@ -96,6 +101,7 @@ def test_what_is_red_now_is_different(shipped: Project) -> None:
     assert "was green (exit 0), but now is red (exit 1)" in done.out
 
 
+@pytest.mark.more
 def test_a_wave_that_copied_folders_is_told_apart_from_its_missing_config(
     template: Path, tmp_path: Path
 ) -> None:
@@ -140,6 +146,7 @@ def test_a_commit_whose_tree_is_not_the_proven_one_is_different(
     assert "was proven" in found["differences"][0]
 
 
+@pytest.mark.more
 def test_what_cannot_be_run_here_says_so(shipped: Project, tmp_path: Path) -> None:
     config = tmp_path / "broken.toml"
     config.write_text('[workspace]\nsetup = ["exit 3"]\n')
@@ -150,17 +157,20 @@ def test_what_cannot_be_run_here_says_so(shipped: Project, tmp_path: Path) -> No
     assert "set-up" in done.err
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("words", [("w1", "c"), ("w2", "a"), ("", "a")])
 def test_what_was_never_shipped_is_no_commit(shipped: Project, words: tuple[str, str]) -> None:
     done = reproduce(shipped, *words, "--state-dir", shipped.state, code=2)
     assert "no commit here" in done.err
 
 
+@pytest.mark.more
 def test_a_wave_that_is_none_is_told_with_those_that_are(shipped: Project) -> None:
     done = reproduce(shipped, "nothing", "--state-dir", shipped.state, code=2)
     assert "begin with 'nothing'; the newest: w1" in done.err
 
 
+@pytest.mark.more
 def test_nothing_stays_behind_and_nothing_is_changed(
     shipped: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +182,7 @@ def test_nothing_stays_behind_and_nothing_is_changed(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+@pytest.mark.more
 def test_it_runs_as_a_program(shipped: Project) -> None:
     program = ROOT / "tools" / "reproduce.py"
     done = run(

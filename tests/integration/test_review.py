@@ -99,6 +99,7 @@ def test_a_finding_is_repaired_and_approved_and_the_report_tells_all(scene: Scen
     assert "+good but" in review.prompt
 
 
+@pytest.mark.more
 @on_scene
 def test_a_reviewer_sees_the_work_beside_the_base_and_its_receipts(scene: Scene) -> None:
     seen: dict[str, str] = {}
@@ -132,6 +133,7 @@ def test_a_reviewer_sees_the_work_beside_the_base_and_its_receipts(scene: Scene)
         assert told in prompt, told
 
 
+@pytest.mark.more
 @on_scene
 def test_tests_of_the_agents_own_are_shown_to_the_reviewer_and_to_the_person(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
@@ -161,6 +163,7 @@ def test_a_verdict_that_does_not_fit_its_schema_is_asked_for_once_more(scene: Sc
     assert len(nonces) == 2
 
 
+@pytest.mark.more
 @on_scene
 def test_two_verdicts_that_do_not_fit_leave_the_item_undecided(scene: Scene) -> None:
     misshapen = says("approve", findings="none")
@@ -170,6 +173,7 @@ def test_two_verdicts_that_do_not_fit_leave_the_item_undecided(scene: Scene) -> 
     assert report["tokens"]["verifyIn"] == 22
 
 
+@pytest.mark.more
 @on_scene
 def test_a_first_verdict_is_paid_though_nobody_may_be_asked_again(scene: Scene) -> None:
     def misshapen(agent: Agent) -> WorkerResult | None:
@@ -183,6 +187,7 @@ def test_a_first_verdict_is_paid_though_nobody_may_be_asked_again(scene: Scene) 
     assert "not asked again" in record["reviews"][0]["reason"]
 
 
+@pytest.mark.more
 @on_scene
 def test_rounds_of_repair_and_of_review_are_counted_as_one(scene: Scene) -> None:
     steps = [
@@ -202,6 +207,7 @@ def test_rounds_of_repair_and_of_review_are_counted_as_one(scene: Scene) -> None
     assert report["shipped"] == []
 
 
+@pytest.mark.more
 @on_scene
 def test_a_repair_that_makes_the_test_red_is_repaired_before_it_is_read_again(scene: Scene) -> None:
     driver = ScriptedDriver(
@@ -221,6 +227,7 @@ def test_a_repair_that_makes_the_test_red_is_repaired_before_it_is_read_again(sc
     assert "test failed with exit 1" in driver.requests[3].prompt
 
 
+@pytest.mark.more
 @on_scene
 def test_a_repair_that_changes_nothing_gets_no_second_review_of_the_same_tree(scene: Scene) -> None:
     asked = says("request_changes", "wrong")
@@ -244,6 +251,7 @@ def test_always_has_everybody_reviewed_and_off_nobody(folder: Path) -> None:
         assert (report["shipped"], report["adversarial_review"]) == (["a"], word)
 
 
+@pytest.mark.more
 @beside
 def test_what_is_in_no_repository_is_not_built_for_a_review_that_cannot_be(folder: Path) -> None:
     scene = Scene(folder, FILES, config='[review]\nmode = "always"\n')
@@ -281,6 +289,7 @@ def test_a_reviewer_out_of_service_parks_the_reviews_and_not_the_builders(folder
     assert [r.environment["TIDEGATE_ITEM"] for r in driver.requests] == ["a", "b"]
 
 
+@pytest.mark.more
 @beside
 def test_work_under_way_when_its_reviewer_goes_out_of_service_is_undecided(folder: Path) -> None:
     said = "You've hit your usage limit. Upgrade to Pro or try again in 3 days 2 hours."
@@ -301,6 +310,7 @@ def test_work_under_way_when_its_reviewer_goes_out_of_service_is_undecided(folde
     assert len(reviewer.shown()) == 1
 
 
+@pytest.mark.more
 @beside
 def test_a_reviewer_that_is_not_there_keeps_the_wave_from_starting(folder: Path) -> None:
     config = '[review.backend]\nname = "command"\ncommand = ["no-such-critic"]\n'
@@ -312,6 +322,7 @@ def test_a_reviewer_that_is_not_there_keeps_the_wave_from_starting(folder: Path)
     assert driver.requests == []
 
 
+@pytest.mark.more
 @on_scene
 def test_the_backend_that_builds_is_closed_by_a_fault_of_its_review(scene: Scene) -> None:
     def out(agent: Agent) -> WorkerResult:
@@ -339,6 +350,7 @@ def test_an_undecided_review_is_asked_again_by_the_next_run_without_building(sce
     assert record["skipped_from_journal"]
 
 
+@pytest.mark.more
 @on_scene
 def test_work_that_could_not_be_shown_for_a_trouble_of_ours_is_kept(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
@@ -365,6 +377,7 @@ class HaltsOnceVerified(io.StringIO):
         return super().write(text)
 
 
+@pytest.mark.more
 @on_scene
 def test_a_halt_before_a_review_loses_nothing_that_was_proven(scene: Scene) -> None:
     driver = ScriptedDriver({"a": [writes(a__txt="good\n")]}, tier=3, environ=scene.environ)
@@ -376,6 +389,7 @@ def test_a_halt_before_a_review_loses_nothing_that_was_proven(scene: Scene) -> N
     assert resumed(scene, driver)["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_review_that_a_signal_ended_is_given_again(scene: Scene) -> None:
     stop = CancellationToken()
@@ -394,6 +408,7 @@ def test_a_review_that_a_signal_ended_is_given_again(scene: Scene) -> None:
     assert resumed(scene, again)["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @on_scene
 def test_work_verified_when_nobody_was_to_review_is_read_once_somebody_is(scene: Scene) -> None:
     unasked = {"requireAdversarialReview": False}
@@ -421,6 +436,7 @@ def resumed(scene: Scene, driver: ScriptedDriver, **more: Any) -> dict[str, Any]
     )
 
 
+@pytest.mark.more
 @on_scene
 def test_every_review_is_an_event_with_what_it_cost(scene: Scene) -> None:
     play(scene, writes(a__txt="good\n"), APPROVES)
@@ -433,6 +449,7 @@ def test_every_review_is_an_event_with_what_it_cost(scene: Scene) -> None:
     assert (last["agent_id"], last["tokens"], last["verdict"]) == ("w1/a/review-1", 15, "approved")
 
 
+@pytest.mark.more
 @on_scene
 def test_every_book_has_attempts_and_reviews_apart(scene: Scene) -> None:
     steps = [writes(a__txt="good but\n"), says("request_changes", "no but")]
@@ -464,6 +481,7 @@ def test_work_without_room_for_its_review_waits_for_the_next_run(folder: Path) -
     assert [request.role for request in driver.requests] == ["verify"]
 
 
+@pytest.mark.more
 @beside
 def test_a_reviewer_of_its_own_is_below_the_same_ceiling(folder: Path) -> None:
     reviewer = Reviewer(folder, "say()")
@@ -493,6 +511,7 @@ def test_a_recorded_review_is_replayed_and_a_recorded_refusal_too(
     assert built(lived)["a"]["reviews"][0]["findings"] == built(told)["a"]["reviews"][0]["findings"]
 
 
+@pytest.mark.more
 def test_a_wrong_nonce_is_recorded_as_a_wrong_one(scene: Scene, tmp_path: Path) -> None:
     recording = RecordingWriter(tmp_path / "wave.jsonl")
     play(scene, writes(a__txt="good\n"), says("approve", nonce="another"), recording=recording)

@@ -93,6 +93,7 @@ def test_the_user_s_checkout_is_byte_for_byte_what_it_was(pushing: Scene) -> Non
     assert not ran.exists()
 
 
+@pytest.mark.more
 @on_pushing
 def test_one_wave_id_run_twice_makes_a_second_branch_and_forces_none(pushing: Scene) -> None:
     first = ship_a(pushing)
@@ -121,6 +122,7 @@ def test_a_remote_that_refuses_leaves_the_branch_here_and_nothing_shipped(pushin
     assert "+good" in Path(record["savedWork"]).read_text()
 
 
+@pytest.mark.more
 @on_pushing
 def test_a_remote_that_is_gone_leaves_the_branch_here(pushing: Scene) -> None:
     assert pushing.remote
@@ -130,6 +132,7 @@ def test_a_remote_that_is_gone_leaves_the_branch_here(pushing: Scene) -> None:
     assert report["branch"] in heads(pushing.repo)
 
 
+@pytest.mark.more
 @on_scene
 def test_files_that_the_wave_itself_writes_into_the_checkout_blame_nobody(scene: Scene) -> None:
     scene.state = scene.repo.path / "state"
@@ -138,6 +141,7 @@ def test_files_that_the_wave_itself_writes_into_the_checkout_blame_nobody(scene:
     assert (report["shipped"], built(report)["a"]["ship_error"]) == (["a"], None)
 
 
+@pytest.mark.more
 @on_scene
 def test_progress_sent_into_a_file_of_the_checkout_blames_nobody(scene: Scene) -> None:
     agent = ("sh", "-c", "echo good > a.txt")
@@ -162,6 +166,7 @@ def test_progress_sent_into_a_file_of_the_checkout_blames_nobody(scene: Scene) -
 # Checkouts that are not as in a book
 
 
+@pytest.mark.more
 @on_scene
 def test_a_detached_head_works_and_is_told(scene: Scene) -> None:
     head = scene.repo.git("rev-parse", "HEAD")
@@ -173,6 +178,7 @@ def test_a_detached_head_works_and_is_told(scene: Scene) -> None:
     assert f"detached HEAD at {head[:12]}" in scene.said.getvalue()
 
 
+@pytest.mark.more
 @on_pushing
 def test_a_shallow_clone_works_and_is_told(pushing: Scene) -> None:
     assert pushing.remote
@@ -187,6 +193,7 @@ def test_a_shallow_clone_works_and_is_told(pushing: Scene) -> None:
     assert "shallow clone" in pushing.said.getvalue()
 
 
+@pytest.mark.more
 @on_scene
 def test_agents_start_from_the_commit_not_from_unsaved_changes(scene: Scene) -> None:
     scene.repo.write({"a.txt": "unsaved\n", "untracked.txt": "x\n"})
@@ -202,6 +209,7 @@ def test_agents_start_from_the_commit_not_from_unsaved_changes(scene: Scene) -> 
     assert (scene.repo.path / "a.txt").read_text(encoding="utf-8") == "unsaved\n"
 
 
+@pytest.mark.more
 @on_scene
 def test_a_linked_worktree_ships_from_its_own_head(scene: Scene) -> None:
     linked = scene.folder / "linked"
@@ -213,6 +221,7 @@ def test_a_linked_worktree_ships_from_its_own_head(scene: Scene) -> None:
     assert scene.repo.git("rev-parse", f"{report['branch']}~1") == base
 
 
+@pytest.mark.more
 @beside
 def test_names_that_are_not_plain_ascii_ship_as_they_are(folder: Path) -> None:
     scene = Scene(folder / "\u00e4 b", {"x": "x"}, remote=True)
@@ -255,6 +264,7 @@ def test_modes_links_deletions_and_tracked_ignored_files_ship_as_they_are(folder
     }
 
 
+@pytest.mark.more
 @beside
 def test_what_a_test_leaves_behind_is_in_no_commit_and_no_other_test_meets_it(
     folder: Path,
@@ -284,6 +294,7 @@ def test_expect_top_level_alone_ships_to_the_checked_out_branch(pushing: Scene) 
     assert pushing.repo.git("status", "--porcelain").split("\n") == ["M b.txt", "?? untracked.txt"]
 
 
+@pytest.mark.more
 @on_scene
 def test_without_a_remote_the_checked_out_branch_moves_with_a_warning(scene: Scene) -> None:
     report = ship_a(scene, git=current(scene))
@@ -291,6 +302,7 @@ def test_without_a_remote_the_checked_out_branch_moves_with_a_warning(scene: Sce
     assert "no remote" in built(report)["a"]["ship_warning"]
 
 
+@pytest.mark.more
 @on_pushing
 def test_unpushed_commits_of_the_branch_are_pushed_along_as_git_would(pushing: Scene) -> None:
     mine = pushing.repo.commit({"b.txt": "not pushed yet\n"})
@@ -301,6 +313,7 @@ def test_unpushed_commits_of_the_branch_are_pushed_along_as_git_would(pushing: S
     assert pushing.remote.git("rev-parse", "main~1") == mine
 
 
+@pytest.mark.more
 @on_pushing
 def test_a_branch_that_the_remote_does_not_have_is_pushed_as_new(pushing: Scene) -> None:
     pushing.repo.git("checkout", "-qb", "topic")
@@ -322,6 +335,7 @@ def test_unsaved_changes_in_a_shipped_file_are_never_overwritten(scene: Scene) -
     assert scene.files_in(heads(scene.repo)[kept]) == {"a.txt": "M"}
 
 
+@pytest.mark.more
 @on_pushing
 def test_with_a_remote_unsaved_changes_only_keep_the_checkout_behind(pushing: Scene) -> None:
     main = heads(pushing.repo)["main"]
@@ -350,6 +364,7 @@ def test_a_refused_push_ships_nothing_and_keeps_the_commits_here(pushing: Scene)
     assert pushing.files_in(report["branch"]) == {"a.txt": "M"}
 
 
+@pytest.mark.more
 @on_scene
 def test_a_detached_head_has_no_branch_to_ship_to_and_the_work_is_kept(scene: Scene) -> None:
     scene.repo.git("checkout", "-q", "--detach")
@@ -391,6 +406,7 @@ ABORTS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("word", ABORTS)
 @beside
 def test_what_is_wrong_from_the_start_aborts_before_anyone_is_dispatched(
@@ -416,6 +432,7 @@ def _filled(value: Any, places: Mapping[str, str]) -> Any:
     return value.format(**places) if isinstance(value, str) else value
 
 
+@pytest.mark.more
 @beside
 def test_a_repository_without_a_commit_aborts_with_its_own_word(folder: Path) -> None:
     scene = Scene(folder, FILES)
@@ -450,6 +467,7 @@ def test_each_repository_of_a_manifest_is_shipped_on_its_own(folder: Path) -> No
     assert (report["branch"], report["sha"]) != (failed["branch"], failed["sha"])
 
 
+@pytest.mark.more
 @beside
 def test_a_repository_that_breaks_on_the_way_leaves_the_others_alone(folder: Path) -> None:
     scene = Scene(folder, FILES)
@@ -477,6 +495,7 @@ def test_a_repository_that_breaks_on_the_way_leaves_the_others_alone(folder: Pat
     assert "+good" in Path(built(report)["a"]["savedWork"]).read_text()
 
 
+@pytest.mark.more
 @beside
 def test_a_work_folder_below_the_top_is_where_agent_and_test_run(folder: Path) -> None:
     scene = Scene(folder, {"sub/a.txt": "base\n", "a.txt": "base\n"})
@@ -488,6 +507,7 @@ def test_a_work_folder_below_the_top_is_where_agent_and_test_run(folder: Path) -
     assert scene.files_in(report["sha"]) == {"sub/a.txt": "M"}
 
 
+@pytest.mark.more
 @on_pushing
 def test_a_branch_called_wave_costs_nobody_the_work(pushing: Scene) -> None:
     pushing.repo.git("branch", "wave")

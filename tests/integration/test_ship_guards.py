@@ -47,6 +47,7 @@ def test_a_secret_keeps_its_item_back_and_the_others_ship(scene: Scene) -> None:
     assert "good" not in scene.remote.git("show", f"{report['branch']}:a.txt")
 
 
+@pytest.mark.more
 @on_scene
 def test_the_agent_is_told_of_the_secret_and_may_take_it_out(scene: Scene) -> None:
     report, driver = scene.play(
@@ -57,6 +58,7 @@ def test_the_agent_is_told_of_the_secret_and_may_take_it_out(scene: Scene) -> No
     assert "secret found" in driver.rounds_of("a")[1].prompt
 
 
+@pytest.mark.more
 @beside
 def test_a_secret_of_this_machine_is_known_by_its_value(folder: Path) -> None:
     value = "plain words nobody suspects"
@@ -69,6 +71,7 @@ def test_a_secret_of_this_machine_is_known_by_its_value(folder: Path) -> None:
     assert value not in str(report)
 
 
+@pytest.mark.more
 @beside
 def test_what_the_base_has_published_already_is_nobodys_secret(folder: Path) -> None:
     scene = Scene(folder, {"a.txt": f"{github()}\n", "b.txt": "base\n"})
@@ -78,6 +81,7 @@ def test_what_the_base_has_published_already_is_nobodys_secret(folder: Path) -> 
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("found_out", [False, True])
 @beside
 def test_work_of_an_earlier_run_is_looked_through_too(folder: Path, *, found_out: bool) -> None:
@@ -125,6 +129,7 @@ def test_an_ignored_file_keeps_its_item_back_before_anything_is_spent(folder: Pa
     assert {k: v for k, v in after.items() if "refs/heads/wave" not in k} == before
 
 
+@pytest.mark.more
 @beside
 def test_an_ignored_file_that_an_agents_own_rules_hide_is_refused(folder: Path) -> None:
     scene = Scene(folder, FILES)
@@ -137,6 +142,7 @@ def test_an_ignored_file_that_an_agents_own_rules_hide_is_refused(folder: Path) 
     assert "new.log (.gitignore:1 *.log)" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_what_is_ignored_within_a_folder_of_ones_own_is_left_out(folder: Path) -> None:
     scene = Scene(folder, {"src/a.txt": "base\n", ".gitignore": "*.pyc\n"})
@@ -186,6 +192,7 @@ def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scen
     assert {k: v for k, v in after.items() if "heads/wave" not in k} == before
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("tidies", "named"),
     [
@@ -217,6 +224,7 @@ MISSING = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", MISSING)
 @on_scene
 def test_a_hook_that_lacks_a_program_is_nobodys_fault(scene: Scene, name: str) -> None:
@@ -230,6 +238,7 @@ def test_a_hook_that_lacks_a_program_is_nobodys_fault(scene: Scene, name: str) -
     assert len(driver.requests) == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("script", "verdict"),
     [
@@ -264,6 +273,7 @@ STRICT = """
 """
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("commit", ["per-item", "batch"])
 @beside
 def test_our_own_text_breaks_no_rule_for_messages(folder: Path, commit: str) -> None:
@@ -276,6 +286,7 @@ def test_our_own_text_breaks_no_rule_for_messages(folder: Path, commit: str) -> 
     assert (report["shipped"], verdicts(report)) == (["a", "b"], {"a": "verified", "b": "verified"})
 
 
+@pytest.mark.more
 @beside
 def test_a_secret_that_a_hook_prints_is_not_repeated(folder: Path) -> None:
     scene = Scene(folder, FILES, environ={"MY_API_KEY": "something-secret"})
@@ -296,6 +307,7 @@ def test_a_hook_that_hangs_is_ended_and_named_and_costs_no_attempt(folder: Path)
     assert f"pre-commit hook did not end within {limit_s} s" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_commit_msg_hook_may_refuse_or_add_to_a_message(scene: Scene) -> None:
     script = 'grep -q "Item-Slug: a" "$1" && { echo no ticket >&2; exit 1; }; echo "Id: 7" >> "$1"'
@@ -308,6 +320,7 @@ def test_a_commit_msg_hook_may_refuse_or_add_to_a_message(scene: Scene) -> None:
     assert (trailers["Id"], trailers["Item-Slug"]) == ("7", "b")
 
 
+@pytest.mark.more
 @on_scene
 def test_a_commit_msg_hook_may_not_take_away_what_commits_are_found_by(scene: Scene) -> None:
     hook(hooks_of(scene), "commit-msg", 'echo "feat: something" > "$1"')
@@ -316,6 +329,7 @@ def test_a_commit_msg_hook_may_not_take_away_what_commits_are_found_by(scene: Sc
     assert "takes away trailers" in built(report)["a"]["error"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["branch", "current"])
 @on_scene
 def test_a_pre_push_hook_is_told_what_git_would_tell_and_may_refuse_it_all(
@@ -345,6 +359,7 @@ def test_a_pre_push_hook_is_told_what_git_would_tell_and_may_refuse_it_all(
     assert again["shipped"] == ["a", "b"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_hook_can_compare_with_the_remote(scene: Scene) -> None:
     seen = scene.folder / "seen"
@@ -376,6 +391,7 @@ def _writes_a_hook(agent: Agent) -> None:
     agent.write({"a.txt": "good\n", "tools/pre-commit": "#!/bin/sh\nexit 0\n"})
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("hooks", ["run", "off"])
 @beside
 def test_a_folder_of_hooks_that_does_not_exist_is_told_once(folder: Path, hooks: str) -> None:
@@ -386,6 +402,7 @@ def test_a_folder_of_hooks_that_does_not_exist_is_told_once(folder: Path, hooks:
     assert scene.said.getvalue().count(".husky/_, which does not exist") == (hooks == "run")
 
 
+@pytest.mark.more
 @on_scene
 def test_an_agent_that_finds_the_copies_of_the_hooks_stops_the_ship(scene: Scene) -> None:
     hook(hooks_of(scene), "pre-commit", "exit 1")
@@ -399,6 +416,7 @@ def test_an_agent_that_finds_the_copies_of_the_hooks_stops_the_ship(scene: Scene
     assert "copies of your hooks" in report["shipped_repos"][0]["error_detail"]
 
 
+@pytest.mark.more
 @beside
 def test_a_linked_hook_and_one_without_a_first_line_run(folder: Path) -> None:
     scene = Scene(folder, {**FILES, "tools/check": "echo of the base; exit 1\n"})
@@ -411,6 +429,7 @@ def test_a_linked_hook_and_one_without_a_first_line_run(folder: Path) -> None:
     assert "of the base" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_a_hook_of_a_folder_that_is_not_tracked_reaches_what_is(folder: Path) -> None:
     scene = Scene(folder, {**FILES, ".husky/pre-commit": "echo from husky; exit 1\n"})
@@ -421,6 +440,7 @@ def test_a_hook_of_a_folder_that_is_not_tracked_reaches_what_is(folder: Path) ->
     assert "from husky" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_hooks_can_be_switched_off_and_one_that_may_not_be_run_is_none(folder: Path) -> None:
     scene = Scene(folder, FILES, config='[ship]\nhooks = "off"\n')
@@ -434,6 +454,7 @@ def test_hooks_can_be_switched_off_and_one_that_may_not_be_run_is_none(folder: P
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @beside
 def test_a_hook_gets_the_variables_that_tests_get_and_no_more(folder: Path) -> None:
     scene = Scene(folder, FILES, environ={"MY_API_KEY": "something-secret", "LANG": "C"})

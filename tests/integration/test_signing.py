@@ -64,6 +64,7 @@ def ssh_key(scene: Scene, passphrase: str = "") -> Path:
     return key
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["branch", "current"])
 def test_each_commit_is_signed_with_the_users_ssh_key(scene: Scene, mode: str) -> None:
     ssh_key(scene)
@@ -86,12 +87,14 @@ def test_each_commit_is_signed_with_the_users_ssh_key(scene: Scene, mode: str) -
     assert report["sha"] in scene.remote.git("for-each-ref")
 
 
+@pytest.mark.more
 def test_with_always_it_is_signed_whatever_git_says(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a.txt": "base\n"}, config='[ship]\nsign = "always"\n')
     ssh_key(scene)
     scene.repo.git("verify-commit", ship(scene)["sha"])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("locked", ["fails", "passphrase", "absent"])
 def test_what_cannot_sign_is_told_before_anyone_is_dispatched(scene: Scene, locked: str) -> None:
     if locked == "fails":
@@ -108,6 +111,7 @@ def test_what_cannot_sign_is_told_before_anyone_is_dispatched(scene: Scene, lock
     assert len(report["error"].splitlines()) == 1
 
 
+@pytest.mark.more
 def test_a_program_that_asks_or_hangs_is_ended(scene: Scene) -> None:
     program(scene, "sleep 60\n")
     repository = open_repository(scene.repo.path, scene.environ)
@@ -116,6 +120,7 @@ def test_a_program_that_asks_or_hangs_is_ended(scene: Scene) -> None:
     assert "hangs" in signing_problem(signer, repository, 0.3)
 
 
+@pytest.mark.more
 def test_no_terminal_and_no_display_is_within_its_reach(tmp_path: Path) -> None:
     environ = {"GPG_TTY": "/dev/pts/0", "DISPLAY": ":0", "GNUPGHOME": "kept"}
     scene = Scene(tmp_path, {"a.txt": "base\n"}, environ=environ)
@@ -126,6 +131,7 @@ def test_no_terminal_and_no_display_is_within_its_reach(tmp_path: Path) -> None:
     assert seen["GNUPGHOME"] == "kept"
 
 
+@pytest.mark.more
 def test_with_never_nothing_is_signed_and_no_program_runs(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a.txt": "base\n"}, config='[ship]\nsign = "never"\n')
     program(scene, SIGNS)
@@ -135,6 +141,7 @@ def test_with_never_nothing_is_signed_and_no_program_runs(tmp_path: Path) -> Non
     assert "gpgsig" not in scene.repo.git("cat-file", "commit", report["sha"])
 
 
+@pytest.mark.more
 def test_the_key_is_the_users_and_not_one_of_the_bot(scene: Scene) -> None:
     program(scene, SIGNS)
     report = ship(scene)
@@ -143,6 +150,7 @@ def test_the_key_is_the_users_and_not_one_of_the_bot(scene: Scene) -> None:
     assert {line.split(" ", 2)[2] for line in used} == {"Ursula User <ursula@example.org>"}
 
 
+@pytest.mark.more
 def test_a_key_that_locks_itself_meanwhile_ships_nothing_and_keeps_the_work(scene: Scene) -> None:
     locked = scene.folder / "locked"
     program(scene, f"test -e {locked} && exit 2\n{SIGNS}")
@@ -182,6 +190,7 @@ def test_an_agents_program_is_never_run(scene: Scene) -> None:
     assert not (scene.folder / "ran").exists()
 
 
+@pytest.mark.more
 def test_a_program_in_the_checkout_is_not_run(scene: Scene) -> None:
     program(scene, SIGNS, gpg__program="./tools/gpg")
     report = ship(scene)

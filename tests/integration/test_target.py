@@ -60,6 +60,7 @@ def test_the_wave_branch_is_made_from_the_target_and_the_checkout_stays_as_it_is
     assert built(report)["a"]["ship_warning"] is None
 
 
+@pytest.mark.more
 def test_a_target_that_only_the_remote_has_is_started_from(scene: Scene) -> None:
     scene.repo.git("branch", "-qD", "release")
     scene.repo.git("update-ref", "-d", "refs/remotes/origin/release")
@@ -69,6 +70,7 @@ def test_a_target_that_only_the_remote_has_is_started_from(scene: Scene) -> None
     assert scene.repo.git("rev-parse", f"{report['sha']}^") == at(scene.remote, "release")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("mode", ["branch", "current"])
 def test_a_target_that_is_further_on_the_remote_is_taken_from_there(
     scene: Scene, tmp_path: Path, mode: str
@@ -95,6 +97,7 @@ def test_in_mode_current_the_target_moves_on_the_remote_and_here(scene: Scene) -
     assert (scene.repo.path / "a.txt").read_text() == "base\n"
 
 
+@pytest.mark.more
 def test_a_target_that_is_checked_out_elsewhere_stays_behind_and_is_told(
     scene: Scene, tmp_path: Path
 ) -> None:
@@ -107,6 +110,7 @@ def test_a_target_that_is_checked_out_elsewhere_stays_behind_and_is_told(
     assert "is checked out in" in built(report)["a"]["ship_warning"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["nowhere", "release~1", "-x", "a..b", "origin/release"])
 def test_a_target_that_is_no_branch_is_told_in_a_sentence(scene: Scene, target: str) -> None:
     report = ship(scene, onto(scene, target))
@@ -128,6 +132,7 @@ def test_work_on_a_target_is_resumed_and_pushed_there(scene: Scene) -> None:
     assert at(scene.remote, "release") == at(scene.repo, "release") == kept["sha"]
 
 
+@pytest.mark.more
 def test_what_an_agent_commits_in_the_users_checkout_is_nobodys_base(scene: Scene) -> None:
     topic = at(scene.repo, "topic")
 

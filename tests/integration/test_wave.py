@@ -147,6 +147,7 @@ def test_a_red_item_is_repaired_with_all_that_is_known_of_its_failure(scene: Sce
         assert told in second.prompt
 
 
+@pytest.mark.more
 @on_scene
 def test_a_repair_starts_while_others_build_and_delays_none(scene: Scene) -> None:
     repairing = threading.Barrier(2)
@@ -179,6 +180,7 @@ def test_a_repair_starts_while_others_build_and_delays_none(scene: Scene) -> Non
     assert report["shipped"] == ["a", "b", "c"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_repair_round_stays_in_its_slot(scene: Scene) -> None:
     order: list[str] = []
@@ -218,6 +220,7 @@ def test_eight_items_run_at_once_and_none_is_in_the_way_of_another(folder: Path)
     assert len(scene.log(report["branch"])) == 8
 
 
+@pytest.mark.more
 @beside
 def test_one_item_s_syntax_error_touches_nobody_else(folder: Path) -> None:
     scene = Scene(folder, {"pkg/__init__.py": "", "pkg/a.py": "", "pkg/b.py": "", "t.py": ""})
@@ -276,6 +279,7 @@ def _renames(agent: Agent) -> None:
     (agent.folder / "b.txt").rename(agent.folder / "d.txt")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("act", "named"),
     [
@@ -303,6 +307,7 @@ def test_foreign_work_is_refused_every_path_named_and_nothing_ships(
     assert record["attempts"][0]["test"] is None
 
 
+@pytest.mark.more
 @on_scene
 def test_what_an_agent_committed_by_itself_ships_as_a_commit_of_ours(scene: Scene) -> None:
     report, _ = scene.play({"a": _commits_by_itself}, [item("a", "a.txt", A_GOOD)])
@@ -370,6 +375,7 @@ def test_only_exit_code_0_on_an_unchanged_tree_is_green(scene: Scene) -> None:
     assert (records, report["shipped"]) == ({}, [])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "test", ["echo more >> b.txt", "rm run.sh", "echo >> b.txt; test -e a.txt"]
 )
@@ -386,6 +392,7 @@ def test_tracked_files_that_the_test_changes_on_the_base_as_well_cost_nothing(
     assert len(driver.requests) == 1
 
 
+@pytest.mark.more
 @on_scene
 def test_a_test_that_someone_killed_costs_no_repair_round(scene: Scene) -> None:
     report, driver = scene.play(
@@ -397,6 +404,7 @@ def test_a_test_that_someone_killed_costs_no_repair_round(scene: Scene) -> None:
     assert "SIGKILL" in record["error"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene) -> None:
     tests = {"a": "true && no-such-program", "d": ["env", "no-such-program"], "e": "./run.sh"}
@@ -411,6 +419,7 @@ def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene) -> None:
     assert (len(driver.requests), report["exit_code"]) == (len(tests), 1)
 
 
+@pytest.mark.more
 @on_scene
 def test_a_program_that_is_not_there_is_told_before_an_agent_is_paid(scene: Scene) -> None:
     tests = {"a": "no-such-program", "d": ["no-such-program"], "e": "./no-such.sh"}
@@ -421,6 +430,7 @@ def test_a_program_that_is_not_there_is_told_before_an_agent_is_paid(scene: Scen
     assert (len(driver.requests), report["exit_code"]) == (0, 1)
 
 
+@pytest.mark.more
 @on_scene
 def test_a_test_may_ask_git_for_what_is_to_be_committed(scene: Scene) -> None:
     test = "git diff --cached --check && git show :a.txt && git write-tree"
@@ -439,6 +449,7 @@ def test_a_test_that_hangs_is_timed_out_and_red(folder: Path) -> None:
     assert "timed out" in record["error"]
 
 
+@pytest.mark.more
 @on_scene
 def test_output_that_is_no_text_changes_no_verdict(scene: Scene) -> None:
     report, _ = scene.play(
@@ -448,6 +459,7 @@ def test_output_that_is_no_text_changes_no_verdict(scene: Scene) -> None:
     json.dumps(report)
 
 
+@pytest.mark.more
 @on_scene
 def test_what_is_shipped_was_tested_although_a_left_behind_process_keeps_writing(
     scene: Scene,
@@ -527,6 +539,7 @@ def test_an_agent_that_ends_badly_has_its_verdict_and_the_others_ship(scene: Sce
     assert (report["shipped"], report["exit_code"]) == (["b"], 1)
 
 
+@pytest.mark.more
 @on_scene
 def test_work_of_an_agent_that_crashed_is_kept(scene: Scene) -> None:
     def crashes(agent: Agent) -> WorkerResult:
@@ -537,6 +550,7 @@ def test_work_of_an_agent_that_crashed_is_kept(scene: Scene) -> None:
     assert "+hours of work" in Path(built(report)["a"]["savedWork"]).read_text()
 
 
+@pytest.mark.more
 @beside
 def test_a_proving_tree_that_cannot_be_set_up_is_undecided_and_keeps_the_work(
     folder: Path,
@@ -552,6 +566,7 @@ def test_a_proving_tree_that_cannot_be_set_up_is_undecided_and_keeps_the_work(
     assert len(driver.requests) == 1
 
 
+@pytest.mark.more
 @beside
 def test_a_workspace_that_cannot_be_set_up_dispatches_nobody(folder: Path) -> None:
     scene = Scene(folder, FILES, config="[workspace]\nsetup = ['exit 5']\n")
@@ -564,6 +579,7 @@ def test_a_workspace_that_cannot_be_set_up_dispatches_nobody(folder: Path) -> No
 # Policy
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("tier", [2, 3, 4])
 @on_scene
 def test_without_a_word_of_the_reviewer_nothing_of_these_tiers_ships(
@@ -578,6 +594,7 @@ def test_without_a_word_of_the_reviewer_nothing_of_these_tiers_ships(
     assert (report["shipped"], report["exit_code"]) == ([], 1)
 
 
+@pytest.mark.more
 @beside
 def test_with_review_off_it_ships_and_the_report_says_off(folder: Path) -> None:
     scene = Scene(folder, FILES, config='[review]\nmode = "off"\n')
@@ -587,6 +604,7 @@ def test_with_review_off_it_ships_and_the_report_says_off(folder: Path) -> None:
     assert report["adversarial_review"] == built(report)["a"]["adversarial_review"] == "off"
 
 
+@pytest.mark.more
 @on_scene
 def test_the_fields_of_an_item_win_over_the_table_of_its_backend(scene: Scene) -> None:
     driver = ScriptedDriver(
@@ -604,6 +622,7 @@ def test_the_fields_of_an_item_win_over_the_table_of_its_backend(scene: Scene) -
     assert report["policy"]["repair_cap"] == 3
 
 
+@pytest.mark.more
 def test_a_recording_tells_why_a_dispatch_failed_so_that_a_replay_judges_alike(
     scene: Scene, tmp_path: Path
 ) -> None:
@@ -620,6 +639,7 @@ def test_a_recording_tells_why_a_dispatch_failed_so_that_a_replay_judges_alike(
     assert built(replayed)["a"]["error"] == built(lived)["a"]["error"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("manifest", [[], None, "items", {"items": 3}])
 @on_scene
 def test_a_manifest_of_any_shape_is_answered_and_never_raises(scene: Scene, manifest: Any) -> None:
@@ -628,6 +648,7 @@ def test_a_manifest_of_any_shape_is_answered_and_never_raises(scene: Scene, mani
     assert (report["abort_reason"], report["exit_code"]) == ("invalid_manifest", 2)
 
 
+@pytest.mark.more
 @on_scene
 def test_a_callers_dicts_are_left_as_they_are(scene: Scene) -> None:
     manifest = {"items": [item("a", "a.txt", A_GOOD), item("b", ["b.txt"], [*B_GOOD.split()])]}
@@ -700,6 +721,7 @@ class Duck:
         return "m"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", [Five, Duck])
 @on_scene
 def test_a_backend_with_the_five_operations_only_works(
@@ -715,6 +737,7 @@ def test_a_backend_with_the_five_operations_only_works(
         assert not Path(cwd).is_relative_to(scene.repo.path)
 
 
+@pytest.mark.more
 @on_scene
 def test_a_backend_whose_run_command_breaks_is_undecided_and_keeps_the_work(scene: Scene) -> None:
     class Broken(Five):
@@ -731,6 +754,7 @@ def test_a_backend_whose_run_command_breaks_is_undecided_and_keeps_the_work(scen
 # A folder in no repository
 
 
+@pytest.mark.more
 @beside
 def test_a_folder_in_no_repository_is_worked_on_in_place_and_never_shipped(folder: Path) -> None:
     scene = Scene(folder, FILES)
@@ -758,6 +782,7 @@ def _halts(scene: Scene, name: str, text: str) -> Step:
     return act
 
 
+@pytest.mark.more
 @on_scene
 def test_a_halt_that_is_there_before_stops_the_wave_before_anyone_starts(scene: Scene) -> None:
     halt.halt("enough", scene.state)
@@ -783,6 +808,7 @@ def test_a_halt_during_a_build_lets_no_later_agent_or_repair_start(scene: Scene)
     assert (report["shipped"], report["branch"]) == ([], None)
 
 
+@pytest.mark.more
 @on_scene
 def test_a_halt_during_the_last_test_ships_nothing_and_keeps_the_work(scene: Scene) -> None:
     test = f"{A_GOOD} && mkdir -p {scene.state} && echo '{{}}' > {scene.state}/.HALT"
@@ -804,6 +830,7 @@ def _spends(tokens: int, step: Step) -> Step:
     return act
 
 
+@pytest.mark.more
 @beside
 def test_a_ceiling_reached_in_a_build_lets_no_repair_start(folder: Path) -> None:
     scene = Scene(folder, FILES, config="[limits]\nmax_wave_tokens = 500\n")
@@ -830,6 +857,7 @@ def test_what_was_paid_for_is_shipped_also_at_the_ceiling(folder: Path) -> None:
     assert not halt.is_halted(scene.state)
 
 
+@pytest.mark.more
 @beside
 def test_a_gate_that_cannot_be_asked_stops_the_wave(folder: Path) -> None:
     scene = Scene(folder, FILES, config="[limits]\nmax_daily_tokens = 500\n")
@@ -843,6 +871,7 @@ def test_a_gate_that_cannot_be_asked_stops_the_wave(folder: Path) -> None:
 # Interrupts (signals to the program are in tests/faults)
 
 
+@pytest.mark.more
 @on_scene
 def test_a_backend_that_does_not_come_back_holds_up_no_interrupted_wave(scene: Scene) -> None:
     stop, release = CancellationToken(), threading.Event()
@@ -863,6 +892,7 @@ def test_a_backend_that_does_not_come_back_holds_up_no_interrupted_wave(scene: S
     assert "+bad" in Path(record["savedWork"]).read_text()
 
 
+@pytest.mark.more
 @on_scene
 def test_an_interrupt_before_anything_was_begun_has_the_signals_exit_code(scene: Scene) -> None:
     stop = CancellationToken()
@@ -893,6 +923,7 @@ def test_an_interrupt_while_items_are_proven_together_ships_nothing(scene: Scene
     assert scene.repo.git("branch", "--list", "--format=%(refname:short)") == "main"
 
 
+@pytest.mark.more
 def test_a_config_that_cannot_be_understood_stops_the_wave(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -910,6 +941,7 @@ def test_a_config_that_cannot_be_understood_stops_the_wave(
     assert driver.requests == []
 
 
+@pytest.mark.more
 @on_scene
 def test_a_backend_that_is_missing_is_told_before_anything_is_made(scene: Scene) -> None:
     driver = CommandDriver(["no-such-agent"], tier=1, environ=scene.environ)
@@ -919,6 +951,7 @@ def test_a_backend_that_is_missing_is_told_before_anything_is_made(scene: Scene)
     assert not scene.state.exists()
 
 
+@pytest.mark.more
 @on_scene
 def test_a_dispatch_that_cannot_be_noted_is_not_made(scene: Scene) -> None:
     (scene.state / "journal" / "a.json").mkdir(parents=True)  # in the way
@@ -961,6 +994,7 @@ def test_a_key_of_the_parent_reaches_neither_agent_nor_test_unless_named(folder:
     assert "canary-2" not in seen_by_test
 
 
+@pytest.mark.more
 @beside
 def test_git_variables_of_the_parent_point_nothing_elsewhere(folder: Path) -> None:
     scene = Scene(folder, FILES)

@@ -84,6 +84,7 @@ def test_a_wave_tells_of_repaired_refused_and_halted_items(scene: Scene) -> None
         assert view["shipped"] == []
 
 
+@pytest.mark.more
 @on_scene
 def test_a_shipped_item_shows_its_branch_and_commit(scene: Scene) -> None:
     report, _ = scene.play(
@@ -129,6 +130,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.more
 @on_scene
 def test_another_process_sees_every_event_once_and_in_order(scene: Scene) -> None:
     database = scene.state / DATABASE
@@ -157,6 +159,7 @@ def phases(project: Project) -> list[str]:
         return [event["payload"]["phase"] for event in told if event["type"] == "phase_changed"]
 
 
+@pytest.mark.more
 def test_a_cycle_tells_its_phases_and_an_idle_one_tells_nothing(project: Project) -> None:
     project.track(tracked("a"))
     wave_id = project.schedule().report["wave_id"]
@@ -167,6 +170,7 @@ def test_a_cycle_tells_its_phases_and_an_idle_one_tells_nothing(project: Project
         assert api.project("orchestrator_status")["cycle"]["wave_id"] == wave_id
 
 
+@pytest.mark.more
 def test_a_cycle_leaves_the_files_for_people_as_the_store_has_them(
     project: Project, tmp_path: Path
 ) -> None:
@@ -184,6 +188,7 @@ def test_a_cycle_leaves_the_files_for_people_as_the_store_has_them(
     assert "b: no_change" in log
 
 
+@pytest.mark.more
 def test_a_file_for_people_that_cannot_be_written_is_told_and_ships_all_the_same(
     project: Project,
 ) -> None:
@@ -204,6 +209,7 @@ def edits(project: Project, code: str) -> str:
     return f"DO t = {path}; text = t.read_text(); {code}; t.write_text(text)\n"
 
 
+@pytest.mark.more
 def test_edits_by_people_while_a_wave_runs_survive_beside_the_machines(project: Project) -> None:
     change = (
         "d = json.loads(text); d['items'][0]['title'] = 'Better'; d['items'].pop(1);"

@@ -82,6 +82,7 @@ def test_a_cycle_ships_what_is_proven_and_notes_it_in_the_tracker(
     assert noted["notes"] == f"by hand [wave {report['wave_id'][:8]}]"
 
 
+@pytest.mark.more
 def test_a_shipped_item_no_longer_carries_the_error_of_an_earlier_wave(
     cycle: tuple[Project, Ran, Ran],
 ) -> None:
@@ -133,12 +134,14 @@ def test_an_item_that_failed_stays_to_do_and_says_why(half_done: HalfDone) -> No
     assert half_done.project.item_now("B")["attempts"] == 2
 
 
+@pytest.mark.more
 def test_an_id_may_be_a_number(half_done: HalfDone) -> None:
     assert half_done.done.report["items_selected"] == [7, "B"]
     assert "tracker_update_error" not in half_done.done.report
     assert half_done.noted[7]["status"] == "in_progress"
 
 
+@pytest.mark.more
 def test_a_run_ends_with_what_shipped_and_where_the_rest_is(half_done: HalfDone) -> None:
     project, done = half_done.project, half_done.done
     patch = project.state / "runs" / done.report["wave_id"] / "b" / "work.patch"
@@ -160,6 +163,7 @@ def test_a_run_ends_with_what_shipped_and_where_the_rest_is(half_done: HalfDone)
     assert patch.is_file()
 
 
+@pytest.mark.more
 def test_the_stop_command_that_is_told_works_from_any_folder(
     project: Project, tmp_path: Path
 ) -> None:
@@ -180,6 +184,7 @@ def test_the_stop_command_that_is_told_works_from_any_folder(
     assert not (project.state / ".HALT").exists()
 
 
+@pytest.mark.more
 def test_what_is_undecided_costs_its_item_no_attempt_and_says_why(project: Project) -> None:
     project.track(item("a"))
     config = project.config.read_text(encoding="utf-8")
@@ -217,6 +222,7 @@ def test_selection_is_by_priority_then_age_and_every_item_left_out_has_a_reason(
     assert "WIDE" in overlap["detail"]
 
 
+@pytest.mark.more
 def test_what_an_item_asks_for_itself_wins_over_the_backends_tier(project: Project) -> None:
     project.track(
         item("a", spotCheckFrac=0.25, repairCap=0), item("b"), item("c", verificationTier=3)
@@ -234,6 +240,7 @@ def test_a_test_command_that_can_hide_a_red_test_is_left_out_and_named(project: 
     assert (report["items_selected"], reasons(report)) == (["B"], {"A": "invalid_testCmd"})
 
 
+@pytest.mark.more
 def test_a_run_takes_only_what_it_was_asked_for_and_what_waits_for_nothing(
     project: Project,
 ) -> None:
@@ -286,6 +293,7 @@ def test_one_broken_item_does_not_hold_up_the_rest(project: Project) -> None:
     assert json.loads(tracker.read_text(encoding="utf-8"))["items"][-1] == "not an item"
 
 
+@pytest.mark.more
 def test_an_item_without_a_home_neither_stops_the_others_nor_takes_their_place(
     project: Project,
 ) -> None:
@@ -305,6 +313,7 @@ def test_an_item_without_a_home_neither_stops_the_others_nor_takes_their_place(
     }
 
 
+@pytest.mark.more
 def test_an_item_that_owns_a_path_through_a_link_is_left_out_with_the_real_path(
     project: Project,
 ) -> None:
@@ -330,6 +339,7 @@ def test_an_item_that_owns_a_path_through_a_link_is_left_out_with_the_real_path(
     assert not any("submodule" in detail for detail in details)
 
 
+@pytest.mark.more
 def test_items_of_other_repositories_ship_there_beside_those_of_this_one(
     project: Project, template: Path
 ) -> None:
@@ -347,6 +357,7 @@ def test_items_of_other_repositories_ship_there_beside_those_of_this_one(
     assert git(other, "show", f"{again.report['branch']}:c.txt") == "good"
 
 
+@pytest.mark.more
 def test_a_tracker_that_is_a_bare_list_stays_one(project: Project) -> None:
     project.track(item("a"), bare=True)
     assert project.schedule().code == 0
@@ -374,6 +385,7 @@ def test_what_a_person_edits_while_a_wave_runs_is_kept(project: Project) -> None
     assert project.item_now("NEW") == {"id": "NEW", "status": "todo"}
 
 
+@pytest.mark.more
 def test_a_tracker_of_the_repository_may_be_edited_while_a_wave_runs(project: Project) -> None:
     project.tracker = project.top / "backlog.json"
     project.track(item("a", prompt="DO pass"))
@@ -385,6 +397,7 @@ def test_a_tracker_of_the_repository_may_be_edited_while_a_wave_runs(project: Pr
     assert project.item_now("A")["title"] == "Mine"
 
 
+@pytest.mark.more
 def test_a_status_that_a_person_set_meanwhile_is_not_taken_back(project: Project) -> None:
     project.track(
         item("a", prompt=edits(project, f"d['items'][0]['status'] = 'archived'; {SAVED}"))
@@ -394,18 +407,21 @@ def test_a_status_that_a_person_set_meanwhile_is_not_taken_back(project: Project
     assert "notes" not in project.item_now("A")
 
 
+@pytest.mark.more
 def test_a_tracker_that_vanishes_while_a_wave_runs_is_written_again(project: Project) -> None:
     project.track(item("a", prompt=edits(project, "p.unlink()")))
     assert project.schedule().code == 0
     assert project.item_now("A")["status"] == "in_progress"
 
 
+@pytest.mark.more
 def test_an_item_that_a_person_deletes_meanwhile_stays_deleted(project: Project) -> None:
     project.track(item("a", prompt=edits(project, f"d['items'].clear(); {SAVED}")))
     assert project.schedule().code == 3
     assert json.loads(project.tracker.read_text(encoding="utf-8"))["items"] == []
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("edit", "told"),
     [
@@ -448,6 +464,7 @@ def test_dry_run_tells_everything_and_writes_nothing(project: Project) -> None:
     assert not project.state.exists()
 
 
+@pytest.mark.more
 def test_what_an_item_names_itself_goes_before_the_backends_tier(project: Project) -> None:
     """In the tracker as in a manifest: a review that is asked for is not silently left out."""
     knobs = {"model": "mine", "repairCap": 7, "spotCheckFrac": 0.25}
@@ -463,6 +480,7 @@ def test_what_an_item_names_itself_goes_before_the_backends_tier(project: Projec
     assert three["model"] == "haiku"
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="needs links")
 def test_dry_run_of_claude_needs_neither_the_program_nor_a_key(project: Project) -> None:
     project.track(item("a"))
@@ -484,6 +502,7 @@ def empty(project: Project) -> Path:
     return path
 
 
+@pytest.mark.more
 def test_the_report_is_kept_where_agents_and_tests_have_printed(project: Project) -> None:
     project.track(item("a"))
     out = project.home / "report.json"
@@ -495,6 +514,7 @@ def test_the_report_is_kept_where_agents_and_tests_have_printed(project: Project
     assert json.loads(kept.read_text(encoding="utf-8")) == {"$schema": SCHEMA, **report}
 
 
+@pytest.mark.more
 def test_a_recording_of_a_wave_can_be_replayed(project: Project) -> None:
     project.track(item("a"))
     recording = project.home / "wave.jsonl"
@@ -511,6 +531,7 @@ def test_a_recording_of_a_wave_can_be_replayed(project: Project) -> None:
     assert project.schedule("--dry-run").report.get("agent_command") is None
 
 
+@pytest.mark.more
 @on_project
 def test_a_state_folder_in_the_repository_never_shows_in_git_status(project: Project) -> None:
     state = project.top / "sub" / "[odd] state"
@@ -527,6 +548,7 @@ def test_a_state_folder_in_the_repository_never_shows_in_git_status(project: Pro
     assert exclude.read_bytes() == once
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("where", ["current folder", "tracker"])
 @on_project
 def test_the_repository_is_the_one_of_the_current_folder_else_of_the_tracker(
@@ -542,6 +564,7 @@ def test_the_repository_is_the_one_of_the_current_folder_else_of_the_tracker(
     assert project.branches() == [done.report["branch"]]
 
 
+@pytest.mark.more
 @on_project
 def test_the_checkout_of_the_tool_is_never_worked_on_by_accident(project: Project) -> None:
     project.track(item("a"))
@@ -558,6 +581,7 @@ def test_the_checkout_of_the_tool_is_never_worked_on_by_accident(project: Projec
     assert "no repository was given" in done.said()
 
 
+@pytest.mark.more
 @on_project
 def test_from_the_checkout_of_the_tool_items_may_name_their_repository(project: Project) -> None:
     project.track(item("a", repo=str(project.top)))
@@ -567,6 +591,7 @@ def test_from_the_checkout_of_the_tool_items_may_name_their_repository(project: 
     assert project.branches() == [done.report["branch"]]
 
 
+@pytest.mark.more
 def test_a_detached_head_works_and_is_told(project: Project) -> None:
     project.git("checkout", "-q", "--detach")
     project.track(item("a"))
@@ -592,6 +617,7 @@ def test_a_dirty_checkout_works_and_is_not_touched(project: Project) -> None:
     assert changed == ["a.txt"]
 
 
+@pytest.mark.more
 def test_a_shallow_clone_works_and_is_told(project: Project) -> None:
     project.git("commit", "-q", "--allow-empty", "-m", "second")
     origin = project.top.rename(project.home / "origin")
@@ -654,6 +680,7 @@ os.execv(real, [real, *sys.argv[1:]])
 """
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="needs programs that are scripts")
 @on_project
 def test_the_tracker_is_read_again_once_the_state_folder_is_ours(project: Project) -> None:
@@ -672,6 +699,7 @@ def test_the_tracker_is_read_again_once_the_state_folder_is_ours(project: Projec
     assert project.branches() == []
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell of POSIX")
 @pytest.mark.parametrize(
     "closing",
@@ -702,6 +730,7 @@ def test_a_closed_standard_file_changes_nothing_of_a_run(project: Project, closi
     assert project.item_now("A")["status"] == "in_progress"
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @on_project
 def test_a_report_that_the_disk_refuses_is_told_and_kept(project: Project) -> None:
