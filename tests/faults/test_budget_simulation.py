@@ -203,6 +203,7 @@ def test_no_order_lets_workers_pass_a_ceiling(tmp_path: Path) -> None:
     assert sum(world.waited for world in worlds) > 50
 
 
+@pytest.mark.more
 def test_use_beyond_a_reservation_is_the_only_overshoot(tmp_path: Path) -> None:
     worlds = simulate(tmp_path, range(120), honest=False)
     assert {world.seed: world.wrong for world in worlds if world.wrong} == {}

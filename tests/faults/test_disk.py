@@ -48,6 +48,7 @@ def test_a_full_disk_is_told_in_one_sentence(tmp_path: Path) -> None:
     assert project.branches() == []
 
 
+@pytest.mark.more
 def test_a_place_for_workspaces_that_cannot_be_made_is_told(scene: Scene) -> None:
     (scene.folder / "home" / ".cache").write_text("not a folder")
     report, driver = scene.play({}, [item("a", "a.txt", A_GOOD)])
@@ -56,6 +57,7 @@ def test_a_place_for_workspaces_that_cannot_be_made_is_told(scene: Scene) -> Non
     assert driver.requests == []
 
 
+@pytest.mark.more
 def test_a_state_folder_lost_on_the_way_costs_the_work_but_not_the_report(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
         agent.write({"a.txt": "good\n"})
@@ -84,6 +86,7 @@ def test_a_database_lost_on_the_way_ships_nothing_and_what_was_spent_is_told(sce
     assert "Traceback" not in scene.said.getvalue()
 
 
+@pytest.mark.more
 def test_a_set_up_that_takes_the_git_dir_away_is_told(tmp_path: Path) -> None:
     config = '[workspace]\nsetup = ["rm -rf .git"]\n'
     scene = Scene(tmp_path, {"a.txt": "base\n"}, config=config)

@@ -119,6 +119,7 @@ def test_a_halt_ends_eight_workers_in_five_seconds_and_after_it_nothing_is_done_
     assert sorted(stage.remote_branches()) == sorted(["main", report["branch"]])
 
 
+@pytest.mark.more
 @on_a_stage
 def test_after_a_halt_no_agent_is_begun_however_quickly_they_follow_each_other(
     stage: Halted,
@@ -146,6 +147,7 @@ def test_after_a_halt_no_agent_is_begun_however_quickly_they_follow_each_other(
 
 
 # How each of them is read is a table of its own; these are those that could keep a reader busy.
+@pytest.mark.more
 @pytest.mark.parametrize(
     "form",
     [
@@ -189,6 +191,7 @@ def _lay(path: Path, form: str) -> None:
             path.write_bytes(b"\xff\x00{")
 
 
+@pytest.mark.more
 @on_a_stage
 def test_a_push_that_a_halt_finds_under_way_is_finished_and_told(stage: Halted) -> None:
     assert stage.scene.remote
@@ -206,6 +209,7 @@ def test_a_push_that_a_halt_finds_under_way_is_finished_and_told(stage: Halted) 
     assert (program.returncode, report["abort_reason"]) == (3, "halted")
 
 
+@pytest.mark.more
 @on_a_stage
 def test_commits_that_a_halt_found_unpushed_are_pushed_by_the_next_run(stage: Halted) -> None:
     stage.plan_for(*DONE)

@@ -125,6 +125,7 @@ def test_with_points_armed_nothing_is_pushed_but_to_a_folder(folder: Path) -> No
     assert yard.commits() == {}
 
 
+@pytest.mark.more
 @beside
 def test_the_report_of_an_ordinary_run_does_not_speak_of_points(folder: Path) -> None:
     assert "failpoints" not in Yard(folder, slugs=("a",)).run().report

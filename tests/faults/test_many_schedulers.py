@@ -166,6 +166,7 @@ def wrong_on_two_states(folder: Path, draw: random.Random) -> list[str]:
     return [f"{configs}: {one} {[run.err[-800:] for run in runs]}" for one in found]
 
 
+@pytest.mark.more
 def test_two_state_folders_ship_an_item_once_and_both_trackers_name_the_branch(
     tmp_path: Path,
 ) -> None:

@@ -28,6 +28,7 @@ MATRIX = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("point", "more"), MATRIX)
 def test_what_a_kill_cut_off_is_completed_with_the_same_commits(
     tmp_path: Path, point: str, more: bool
@@ -50,6 +51,7 @@ def test_what_a_kill_cut_off_is_completed_with_the_same_commits(
     assert yard.repo.git("for-each-ref", "refs/tidegate", "refs/heads/wave") == ""
 
 
+@pytest.mark.more
 def test_without_a_remote_what_is_in_the_way_keeps_it_on_a_branch_until_it_is_gone(
     tmp_path: Path,
 ) -> None:
@@ -71,6 +73,7 @@ def test_without_a_remote_what_is_in_the_way_keeps_it_on_a_branch_until_it_is_go
     assert (yard.repo.path / "a.txt").read_text() == "good\n"
 
 
+@pytest.mark.more
 def test_what_moved_on_meanwhile_gets_the_work_proven_anew(tmp_path: Path) -> None:
     yard = Yard(tmp_path, slugs=("a",), config=CONFIG)
     killed_at(yard, "git.before_push")

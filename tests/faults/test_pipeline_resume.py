@@ -115,6 +115,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Piped:
     return yard
 
 
+@pytest.mark.more
 def test_undisturbed_each_phase_is_asked_once_and_leaves_a_receipt(undisturbed: Piped) -> None:
     assert undisturbed.asked() == ASKED
     assert undisturbed.wrong(clean_clone=True) == []
@@ -149,6 +150,7 @@ def check_killed_at(folder: Path, whole: Piped, *points: str) -> None:
     assert yard.wrong(clean_clone=True) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("step", [4, 9])
 def test_killed_after_a_step_it_goes_on_at_the_next(
     tmp_path: Path, undisturbed: Piped, step: int
@@ -156,6 +158,7 @@ def test_killed_after_a_step_it_goes_on_at_the_next(
     check_killed_at(tmp_path, undisturbed, f"phase.recorded@{step}")
 
 
+@pytest.mark.more
 def test_killed_twice_an_approval_is_still_known(tmp_path: Path, undisturbed: Piped) -> None:
     # After the approval, then after the documentation that follows the proof made again.
     check_killed_at(tmp_path, undisturbed, "phase.recorded@6", "phase.recorded@2")

@@ -22,6 +22,7 @@ PROGRAM = Path(__file__).resolve().parents[2] / "driver" / "wave_loop.py"
 GONE_WITHIN_S = 2.0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 @beside
 def test_no_push_outlives_the_program(folder: Path, number: int, code: int) -> None:

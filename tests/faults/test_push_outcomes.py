@@ -197,6 +197,7 @@ MATRIX = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("way", "mode"), MATRIX)
 def test_a_remote_that_refuses_gets_the_same_commits_from_the_next_run(
     tmp_path: Path, way: str, mode: str
@@ -213,6 +214,7 @@ def test_a_remote_that_refuses_gets_the_same_commits_from_the_next_run(
     assert ships_what_is_owed(scene, mode) == kept
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("mode", ["branch", pytest.param("current", marks=pytest.mark.sweep)])
 def test_a_branch_that_advances_twice_gets_the_work_from_the_next_run_proven_anew(
     tmp_path: Path, mode: str
@@ -252,6 +254,7 @@ def repo_branch(scene: Scene, mode: str) -> str:
     return next(name for name in heads(scene.remote) if (name == "main") == (mode == "current"))
 
 
+@pytest.mark.more
 def test_what_is_owed_goes_before_what_is_more_urgent(tmp_path: Path) -> None:
     scene = scene_in(tmp_path, "branch")
     with moved_away(scene):

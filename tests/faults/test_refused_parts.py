@@ -33,6 +33,7 @@ def tracked(yard: Yard) -> dict[str, dict[str, Any]]:
     return {item["slug"]: item for item in items}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "point",
     [

@@ -31,6 +31,7 @@ KIB = 1024
 MORE_ROOMS = (32 * KIB, 64 * KIB, 96 * KIB, 128 * KIB, 256 * KIB, 1024 * KIB)
 
 
+@pytest.mark.more
 @beside
 def test_a_line_gets_no_more_agents_for_being_killed(folder: Path) -> None:
     # Without tests on the base, which run beside agents, the first process to end after a look at
@@ -105,6 +106,7 @@ def test_what_was_verified_and_halted_is_shipped_without_an_agent(halted: Yard) 
     assert halted.wrong(clean_clone=True) == []
 
 
+@pytest.mark.more
 def test_a_halt_while_resuming_costs_nothing_of_what_was_done(halted: Yard) -> None:
     yard = halted
     before = yard.dispatched()
@@ -129,6 +131,7 @@ def is_only_tracked(yard: Yard) -> None:
     assert yard.wrong() == []
 
 
+@pytest.mark.more
 def test_what_was_shipped_and_not_tracked_is_only_tracked(shipped: Yard) -> None:
     is_only_tracked(shipped)
 
@@ -140,6 +143,7 @@ def test_what_was_pushed_and_not_looked_at_is_only_tracked(folder: Path) -> None
     is_only_tracked(yard)
 
 
+@pytest.mark.more
 def test_what_was_shipped_and_not_tracked_is_not_built_on_a_base_that_moved_on(
     shipped: Yard,
 ) -> None:
@@ -151,6 +155,7 @@ def test_what_was_shipped_and_not_tracked_is_not_built_on_a_base_that_moved_on(
     assert set(shipped.statuses().values()) == {"in_progress"}
 
 
+@pytest.mark.more
 def test_a_push_that_is_not_known_to_have_arrived_is_not_replaced_by_another(
     shipped: Yard,
 ) -> None:
@@ -165,6 +170,7 @@ def test_a_push_that_is_not_known_to_have_arrived_is_not_replaced_by_another(
     assert shipped.wrong() == []
 
 
+@pytest.mark.more
 @beside
 def test_what_people_added_to_a_shipped_branch_is_left_to_them(folder: Path) -> None:
     yard = Yard(folder, slugs=("a",))
@@ -183,6 +189,7 @@ def test_what_people_added_to_a_shipped_branch_is_left_to_them(folder: Path) -> 
 PUSHES_ONCE = "mkdir {folder}/pushed 2>/dev/null && git -C {folder}/other push -q origin main\n"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "where",
     [
@@ -213,11 +220,13 @@ def test_a_kill_on_the_way_to_a_branch_that_moved_on_costs_no_agent_and_no_secon
     assert yard.remote.git("merge-base", "main", branch) == theirs
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("new", [pytest.param("prompt", marks=pytest.mark.sweep), "base"])
 def test_other_work_under_an_old_slug_is_built(halted: Yard, new: str) -> None:
     is_built_anew(halted, new)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("new", ["prompt", pytest.param("base", marks=pytest.mark.sweep)])
 @beside
 def test_other_work_under_the_slug_of_shipped_work_is_built(folder: Path, new: str) -> None:
@@ -246,6 +255,7 @@ def test_a_torn_journal_entry_is_absent_and_named_at_every_length(halted: Yard) 
         assert ([slug for _, slug in entries], unread) == (["c"], (path,))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("part", [pytest.param(0.0, marks=pytest.mark.sweep), 0.5])
 def test_with_a_torn_journal_entry_the_item_is_built_anew(halted: Yard, part: float) -> None:
     yard = halted
@@ -263,6 +273,7 @@ def one_sentence(ran: Ran) -> None:
     assert len(ran.err.splitlines()) == 1, ran.err
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("room", [0, 16 * KIB])
 @beside
 def test_without_room_for_the_state_no_agent_is_started(folder: Path, room: int) -> None:
@@ -277,6 +288,7 @@ def test_without_room_for_the_state_no_agent_is_started(folder: Path, room: int)
         assert yard.wrong() == []
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "room",
     [48 * KIB, *(pytest.param(room, marks=pytest.mark.sweep) for room in MORE_ROOMS)],
@@ -315,6 +327,7 @@ def owned_by(folder: Path, user: int) -> None:
             os.chown(path, user, user, follow_symlinks=False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("used_before", [False, True])
 def test_a_state_folder_that_may_not_be_written_is_told_before_any_agent(
     as_somebody: tuple[Path, tuple[str, ...]], used_before: bool

@@ -69,6 +69,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
     return yard
 
 
+@pytest.mark.more
 def test_undisturbed_it_is_built_read_repaired_read_and_shipped(undisturbed: Reviewed) -> None:
     yard = undisturbed
     assert yard.reviews() == {"request_changes": 1, "approve": 1}
@@ -122,6 +123,7 @@ def test_a_killed_run_goes_on_at_the_very_step(kills: Kills, where: str, repairs
     assert seen.wrong == []
 
 
+@pytest.mark.more
 def test_rounds_go_on_counting_and_the_reviewer_is_told_what_it_saw_last(tmp_path: Path) -> None:
     yard = Reviewed(tmp_path)
     assert yard.run("process.before_start@7=kill").code == KILLED
@@ -134,6 +136,7 @@ def test_rounds_go_on_counting_and_the_reviewer_is_told_what_it_saw_last(tmp_pat
     assert "-flaw" in since.partition("The whole change")[0]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.sweep)])
 def test_between_review_and_repair_no_moment_costs_a_second_review(
     undisturbed: Reviewed, tmp_path: Path, every: bool
@@ -171,6 +174,7 @@ def test_an_approval_counts_for_the_tree_that_was_approved_and_no_other(tmp_path
     assert yard.reviews()["approve"] == 2
 
 
+@pytest.mark.more
 def test_an_approval_ships_nothing_that_is_red_by_now(tmp_path: Path) -> None:
     yard = Reviewed(tmp_path)
     gone_bad = tmp_path / "gone-bad"

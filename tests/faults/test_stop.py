@@ -51,6 +51,7 @@ def running(stage: Stage, *under: str) -> Iterator[Program]:
         yield program
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("number", "code"),
     [
@@ -85,6 +86,7 @@ def test_a_signal_ends_every_process_keeps_and_tells_what_was_and_the_next_run_w
     assert sorted(stage.next_run()["shipped"]) == sorted(SLUGS)
 
 
+@pytest.mark.more
 @on_a_stage
 def test_below_nohup_a_hangup_ends_nothing(stage: Stage) -> None:
     with running(stage, "nohup") as program:
@@ -95,6 +97,7 @@ def test_below_nohup_a_hangup_ends_nothing(stage: Stage) -> None:
     assert json.loads(out)["error"] == "interrupted by SIGTERM"
 
 
+@pytest.mark.more
 @on_a_stage
 def test_a_signal_while_the_report_is_written_leaves_it_whole(stage: Stage) -> None:
     wrong = [{"slug": f"wrong item {number}"} for number in range(300)]
@@ -127,6 +130,7 @@ def test_a_second_signal_leaves_at_once_and_still_leaves_nobody_behind(stage: St
     assert sorted(stage.next_run()["shipped"]) == sorted(SLUGS)
 
 
+@pytest.mark.more
 @on_a_stage
 def test_when_the_orchestrator_is_killed_nobody_is_left_and_the_next_run_works(
     stage: Stage,

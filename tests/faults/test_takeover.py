@@ -76,6 +76,7 @@ def gone_on(yard: Yard, first: Program) -> Ran:
     return Ran(first.returncode, out, err)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("where", "fail"),
     [
@@ -129,6 +130,7 @@ def overtaken(yard: Yard, first: Program) -> None:
     assert yard.wrong(clean_clone=True) == []
 
 
+@pytest.mark.more
 @beside
 def test_who_is_only_stopped_keeps_its_items_while_the_lease_lasts(folder: Path) -> None:
     stopped_at_rest(folder, "agent", LONG, kept_out)
@@ -145,6 +147,7 @@ def kept_out(yard: Yard, first: Program) -> None:
     assert set(yard.dispatched().values()) == {1}
 
 
+@pytest.mark.more
 @beside
 def test_after_a_kill_the_next_run_waits_for_nobody(folder: Path) -> None:
     yard = held_yard(folder, "agent", LONG)
@@ -158,6 +161,7 @@ def test_after_a_kill_the_next_run_waits_for_nobody(folder: Path) -> None:
     assert yard.wrong() == []
 
 
+@pytest.mark.more
 @beside
 def test_a_holder_that_died_between_claim_and_wave_is_not_waited_for(folder: Path) -> None:
     yard = Yard(folder, slugs=SLUGS, config=LONG)
@@ -182,6 +186,7 @@ def raced(folder: Path) -> list[str]:
     return wrong
 
 
+@pytest.mark.more
 @beside
 def test_two_that_start_at_once_build_each_item_once(folder: Path) -> None:
     assert raced(folder / "race") == []
