@@ -167,6 +167,7 @@ def _played(folder: Path, cases: dict[str, tuple[Project, Case]]) -> dict[str, P
     return {name: future.result() for name, future in results.items()}
 
 
+@pytest.mark.more
 def test_a_test_that_looks_for_the_files_of_new_tests_does_not_stop_them(tmp_path: Path) -> None:
     played = _played(tmp_path, HONEST)
     assert {name: one.reason for name, one in played.items() if not one.shipped} == {}
@@ -179,6 +180,7 @@ def test_a_new_test_that_helps_others_ships_under_no_name(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.more
 @beside
 def test_known_red_tests_stay_allowed_beside_the_files_of_new_tests(folder: Path) -> None:
     files = {

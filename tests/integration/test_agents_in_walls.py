@@ -92,6 +92,7 @@ def seen_at(folder: Path, level: str, config: str = "") -> Mapping[str, Any]:
     return seen
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits"])
 def test_it_has_a_home_of_its_own_with_a_copy_of_its_login(tmp_path: Path, level: str) -> None:
     seen = seen_at(tmp_path, level)
@@ -104,6 +105,7 @@ def test_it_has_a_home_of_its_own_with_a_copy_of_its_login(tmp_path: Path, level
     assert "OF-THE-BASE" in seen["prompt"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_inside_of_closed_walls_it_may_do_all_and_reaches_nothing(
     tmp_path: Path, level: str

@@ -211,6 +211,7 @@ def sound(project: Project) -> Project:
 
 
 # What both programs do with the same lines is tried with one of them, in turn.
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("program", "name"), [(("scheduler", "loop")[n % 2], name) for n, name in enumerate(BOTH)]
 )
@@ -220,6 +221,7 @@ def test_a_mistake_is_told_in_one_sentence_and_changes_nothing(
     check_case(sound, program, BOTH[name])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", DOCUMENTS)
 @pytest.mark.parametrize("program", ["scheduler", "loop"])
 def test_a_tracker_or_manifest_that_cannot_be_read_is_no_empty_one(
@@ -275,6 +277,7 @@ ITEMS: dict[str, tuple[Sequence[dict[str, Any]], str]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ITEMS)
 @pytest.mark.parametrize("program", ["scheduler", "loop"])
 def test_an_item_that_cannot_be_built_is_refused(project: Project, name: str, program: str) -> None:
@@ -313,6 +316,7 @@ LOST = (
 )
 
 
+@pytest.mark.sampled(2)
 @posix
 @pytest.mark.parametrize("words", LOST, ids=" ".join)
 def test_a_path_that_no_system_takes_is_told_in_one_sentence(
@@ -337,6 +341,7 @@ def test_every_problem_of_a_manifest_is_told_at_once(project: Project) -> None:
     assert len(done.report["problems"]) == 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("mine", "theirs"),
     [
@@ -369,6 +374,7 @@ def test_a_file_behind_a_link_out_of_the_repository_is_refused(
     check_items(project, program, [item("a", ownsFiles=["out/x.txt"])], "out/x.txt")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("flags", "tells"),
     [
@@ -390,6 +396,7 @@ def test_the_loop_refuses_an_empty_wave(project: Project) -> None:
     assert done.report["integration"] == {"green": False}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("count", ["0", "-1", "x"])
 def test_the_scheduler_needs_room_for_an_item(sound: Project, count: str) -> None:
     done = refused(sound, lambda: sound.schedule("--max-items", count))

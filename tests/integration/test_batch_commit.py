@@ -68,6 +68,7 @@ def test_one_commit_names_every_item_and_holds_the_tree_that_all_tests_were_gree
     assert again.differences == ()
 
 
+@pytest.mark.more
 def test_a_resumed_wave_finds_every_item_in_it(scene: Scene) -> None:
     assert scene.remote
     away = scene.remote.path.rename(scene.folder / "moved.git")
@@ -97,6 +98,7 @@ def test_a_pre_commit_hook_still_keeps_one_item_back(scene: Scene) -> None:
     assert [one["Item-Slug"] for one in trailers(scene, report["sha"])] == ["a", "c"]
 
 
+@pytest.mark.more
 def test_commit_msg_is_asked_of_the_one_message_and_may_refuse_it_all(scene: Scene) -> None:
     hooks, asked = scene.repo.path / ".git" / "hooks", scene.folder / "asked"
     hook(hooks, "commit-msg", f'head -1 "$1" >> {asked}; echo "no ticket" >&2; exit 1')
@@ -111,6 +113,7 @@ def test_commit_msg_is_asked_of_the_one_message_and_may_refuse_it_all(scene: Sce
     assert "Ticket: 7" in scene.repo.git("show", "-s", "--format=%B", again["sha"])
 
 
+@pytest.mark.more
 def test_a_batch_of_one_is_a_commit_like_any_other(scene: Scene) -> None:
     report, _ = scene.play(steps(), ITEMS[:1])
     assert scene.repo.git("show", "-s", "--format=%s", report["sha"]) == "Mend a"

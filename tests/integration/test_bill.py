@@ -173,6 +173,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "faults"), CASES)
 def test_every_book_has_what_the_server_billed(
     kind: str, faults: Mapping[str, Fault], tmp_path: Path

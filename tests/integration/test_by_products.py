@@ -32,6 +32,7 @@ LEFT = {
 on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("owns", ["src/a.txt", "src/"])
 @on_scene
 def test_what_programs_leave_is_left_out_and_told_once(scene: Scene, owns: str) -> None:
@@ -51,6 +52,7 @@ def test_what_programs_leave_is_left_out_and_told_once(scene: Scene, owns: str) 
     assert scene.said.getvalue().count(".aider.chat.history.md") == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "path", ["CLAUDE.md", ".claude/settings.json", ".claude/hooks/x.sh", "node_modules/x/index.js"]
 )
@@ -62,6 +64,7 @@ def test_what_steers_agents_or_tests_stays_an_offence(scene: Scene, path: str) -
     assert path in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_the_project_may_name_more(folder: Path) -> None:
     scene = Scene(folder, FILES, config='[workspace]\nleftovers = ["*.log", "scratch/"]\n')
@@ -75,6 +78,7 @@ def test_the_project_may_name_more(folder: Path) -> None:
     )
 
 
+@pytest.mark.more
 @beside
 def test_what_the_set_up_installs_is_not_told_as_the_agents(folder: Path) -> None:
     made = "mkdir -p node_modules/x && touch node_modules/.package-lock.json node_modules/x/y.js"
@@ -89,6 +93,7 @@ def test_what_the_set_up_installs_is_not_told_as_the_agents(folder: Path) -> Non
     assert built(report)["a"]["attempts"][0]["notes"] == []
 
 
+@pytest.mark.more
 @on_scene
 def test_an_agents_git_ignores_what_aider_would_have_the_project_ignore(scene: Scene) -> None:
     seen: list[int] = []

@@ -114,6 +114,7 @@ def test_eight_workers_that_are_told_to_wait_all_finish_and_make_no_storm(folder
     assert probes[0][0] - closed >= RETRY_AFTER_S - 0.05
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("fault", "position"),
     [("401 Unauthorized", 0), ("400 Bad Request", 1), ("404 Not Found", 2)],
@@ -136,6 +137,7 @@ def test_a_fault_costs_no_repair_round_and_ships_nothing_of_its_item(
     assert all(record["repairs"] == 0 for record in failed)
 
 
+@pytest.mark.more
 @beside
 def test_a_red_test_is_repaired_with_what_it_printed(folder: Path) -> None:
     prompts: list[str] = []
@@ -210,6 +212,7 @@ def leaks(call: Call) -> None:
     call.send(response(json.dumps(completion(patch(files, summary))).encode()))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("play", "code"), [(works, 0), (leaks, 0), (echoes, 4)], ids=["works", "leaks", "echoes"]
 )
@@ -232,6 +235,7 @@ def holds(path: Path) -> bool:
     return KEY.encode() in path.read_bytes()
 
 
+@pytest.mark.more
 @beside
 def test_nobody_is_asked_without_the_key_that_is_needed(folder: Path) -> None:
     scene = a_scene(folder)

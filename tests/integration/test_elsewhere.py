@@ -72,6 +72,7 @@ def test_branch_and_fence_move_together_and_who_finds_the_fence_moved_moves_neit
     assert (back.ok, sender.refs()[FENCE]) == (True, sender.first)
 
 
+@pytest.mark.more
 def test_a_fence_that_moves_while_the_push_is_on_its_way_holds_it_back(sender: Sender) -> None:
     moves = f"git update-ref {FENCE} {sender.first}"
     hook(sender.bare.path / "hooks", "pre-receive", f"unset GIT_QUARANTINE_PATH; {moves}")
@@ -81,6 +82,7 @@ def test_a_fence_that_moves_while_the_push_is_on_its_way_holds_it_back(sender: S
     assert sender.refs() == {FENCE: sender.first}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("setting", ["receive.hideRefs=refs/tidegate", "receive.advertiseAtomic=0"])
 def test_a_remote_that_takes_no_fence_is_shipped_to_and_that_is_told(
     project: Project, setting: str
@@ -125,6 +127,7 @@ def test_only_the_same_task_counts_and_a_person_may_ask_for_it_again(project: Pr
     assert [one["slug"] for one in third.report["items_shipped"]] == ["a"]
 
 
+@pytest.mark.more
 def test_what_was_merged_is_done_in_a_tracker_that_knows_nothing_of_it(project: Project) -> None:
     project.track(item("a"), item("b"))
     first = project.schedule()

@@ -82,6 +82,7 @@ def test_a_proof_beside_the_base_is_red_then_alone_ships_and_is_learned(folder: 
     assert kept["command"].endswith("a.txt")
 
 
+@pytest.mark.more
 @beside
 def test_a_red_proof_that_is_red_alone_as_well_is_charged(folder: Path) -> None:
     place = Place(folder)
@@ -95,6 +96,7 @@ def test_a_red_proof_that_is_red_alone_as_well_is_charged(folder: Path) -> None:
     assert not (place.scene.state / LEARNED_FILE).exists()
 
 
+@pytest.mark.more
 @beside
 def test_tests_of_two_items_that_meet_at_a_port_ship_if_they_say_so(folder: Path) -> None:
     """The commands differ; the output tells that the address was in use."""
@@ -113,6 +115,7 @@ ALONE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ALONE)
 @beside
 def test_an_exclusive_project_or_item_is_never_disturbed(folder: Path, how: str) -> None:
@@ -125,6 +128,7 @@ def test_an_exclusive_project_or_item_is_never_disturbed(folder: Path, how: str)
     assert not (place.scene.state / LEARNED_FILE).exists()
 
 
+@pytest.mark.more
 @beside
 def test_a_resource_that_the_project_does_not_name_is_refused(folder: Path) -> None:
     place = Place(folder, '[verify]\nexclusive = ["db", "port"]\n')
@@ -134,6 +138,7 @@ def test_a_resource_that_the_project_does_not_name_is_refused(folder: Path) -> N
     assert told in json.dumps(report)
 
 
+@pytest.mark.more
 @beside
 def test_a_common_command_needs_every_resource_that_has_a_name(folder: Path) -> None:
     """It belongs to no item, and runs beside the tests of the batch."""

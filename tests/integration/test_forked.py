@@ -77,6 +77,7 @@ def test_a_process_that_dies_fails_the_run(tmp_path: Path) -> None:
     assert "tests without a report, such as test_a.py::test_killed" in output
 
 
+@pytest.mark.more
 def test_a_run_is_timed_for_the_next_one(tmp_path: Path) -> None:
     told(tmp_path / "run", 2, test_a=QUIET.format("a"), test_b=QUIET.format("b"))
     assert {*json.loads(cached(tmp_path / "run").read_text())} == {"test_a.py ", "test_b.py "}

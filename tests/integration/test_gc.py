@@ -87,6 +87,7 @@ def test_a_killed_runs_clones_go_after_its_work_was_saved(project: Project) -> N
     assert not list(project.state.glob("runs/*/run.json"))
 
 
+@pytest.mark.more
 def test_a_folder_whose_note_is_gone_is_saved_too_and_removed(killed: Project) -> None:
     (killed.state / "runs" / "killed" / "run.json").unlink()
     gc(killed)
@@ -94,6 +95,7 @@ def test_a_folder_whose_note_is_gone_is_saved_too_and_removed(killed: Project) -
     assert (killed.state / "runs" / "killed" / "a" / "interrupted.patch").exists()
 
 
+@pytest.mark.more
 def test_work_that_cannot_be_saved_stays_and_is_named(killed: Project) -> None:
     (killed.state / "runs" / "killed" / "run.json").unlink()
     (folder,) = works(killed)
@@ -112,6 +114,7 @@ def test_a_folder_that_a_living_process_uses_stays(killed: Project) -> None:
     assert steps(killed)[str(folder)] == "removed"
 
 
+@pytest.mark.more
 def test_a_folder_of_a_living_run_stays_whatever_else_is_gone(killed: Project) -> None:
     (folder,) = works(killed)
     sign = json.loads((folder / "place.json").read_text())
@@ -123,6 +126,7 @@ def test_a_folder_of_a_living_run_stays_whatever_else_is_gone(killed: Project) -
     assert (folder / "items" / "a" / "a.txt").read_text() == "half"
 
 
+@pytest.mark.more
 def test_a_folder_from_another_machine_goes_only_when_it_is_old(killed: Project) -> None:
     (folder,) = works(killed)
     sign = json.loads((folder / "place.json").read_text())
@@ -162,6 +166,7 @@ def test_only_a_merged_wave_branch_goes(project: Project) -> None:
     assert project.branches() == sorted([unmerged, out, "wave/mine"])
 
 
+@pytest.mark.more
 def test_a_branch_is_not_merged_because_another_than_its_own_has_it(project: Project) -> None:
     branch = ship(project, "a", "w1")["branch"]
     project.git("checkout", "-q", "-b", "mine", branch)
@@ -170,6 +175,7 @@ def test_a_branch_is_not_merged_because_another_than_its_own_has_it(project: Pro
     assert steps(project)[branch] == "removed"
 
 
+@pytest.mark.more
 def test_a_ref_on_the_way_goes_when_a_branch_has_its_commits(project: Project) -> None:
     head = project.git("rev-parse", "HEAD").strip()
     alone = project.git("commit-tree", "-p", head, "-m", "x", "HEAD^{tree}").strip()
@@ -197,6 +203,7 @@ def test_old_outputs_and_journals_of_shipped_and_merged_items_go(project: Projec
     assert (runs / "w2" / "b" / "work.patch").exists()
 
 
+@pytest.mark.more
 def test_young_outputs_stay_unless_asked_for(project: Project) -> None:
     branch = ship(project, "a", "w1")["branch"]
     project.git("merge", "-q", "--ff-only", branch)
@@ -220,6 +227,7 @@ def test_temporary_files_of_killed_writers_go_and_no_others(project: Project) ->
     ]  # fmt: skip
 
 
+@pytest.mark.more
 def test_what_killed_runs_had_for_a_moment_goes_when_it_is_old(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +247,7 @@ def test_what_killed_runs_had_for_a_moment_goes_when_it_is_old(
     assert sorted(place.iterdir()) == sorted([used, fresh, others])
 
 
+@pytest.mark.more
 def test_the_users_checkout_is_left_alone(project: Project) -> None:
     merged = ship(project, "a", "w1")["branch"]
     project.git("merge", "-q", "--ff-only", merged)
@@ -256,6 +265,7 @@ def looked_at(project: Project) -> list[Any]:
     return [*files, project.git("status", "--porcelain"), project.git("rev-parse", "HEAD")]
 
 
+@pytest.mark.more
 def test_waves_some_of_them_killed_leave_nothing_but_unmerged_work(project: Project) -> None:
     kept = ship(project, "kept", "kept")["branch"]
     for number in range(3):
@@ -271,6 +281,7 @@ def test_waves_some_of_them_killed_leave_nothing_but_unmerged_work(project: Proj
     assert sorted(saved) == ["k0", "k1"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
@@ -285,6 +296,7 @@ def test_bad_input_is_one_sentence(project: Project, flags: list[str], says: str
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.more
 def test_what_an_ended_run_left_to_be_removed_goes(project: Project) -> None:
     left = project.home / "work" / "w1-abc.removed"
     (left / "items").mkdir(parents=True)

@@ -57,6 +57,7 @@ def test_an_agent_that_cannot_be_ended_is_left_behind_and_costs_no_attempt(scene
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_halted_repair_is_not_counted_and_those_before_it_are(scene: Scene) -> None:
     def halted(agent: Agent) -> WorkerResult:

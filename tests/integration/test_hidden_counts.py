@@ -37,6 +37,7 @@ def evidence_of(report: dict[str, Any]) -> Any:
     return built(report)["a"]["attempts"][-1]["evidence"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("command", "runner"),
     [
@@ -61,6 +62,7 @@ def test_work_under_a_command_that_hides_its_output_ships_and_is_counted(
     assert evidence["grade"] in ("A", "B")
 
 
+@pytest.mark.more
 def test_a_runner_that_ends_early_is_seen_although_its_output_is_hidden(tmp_path: Path) -> None:
     scene = Scene(tmp_path, FILES)
     command = f'out=$({CALL} 2>&1) || {{ echo "$out"; exit 1; }}'

@@ -30,6 +30,7 @@ def test_slips_of_some_items_leave_the_others_their_turn(project: Project) -> No
     assert "follow_up_warnings" not in done.report
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 def test_a_repository_that_is_reached_by_a_link_is_the_same_one(project: Project) -> None:
     link = project.home / "by-a-link"
@@ -48,6 +49,7 @@ needs_rights = pytest.mark.skipif(
 )
 
 
+@pytest.mark.more
 @needs_rights
 def test_files_that_cannot_be_written_are_worked_on_without_being_touched(project: Project) -> None:
     exclude = project.top / ".git" / "info" / "exclude"
@@ -63,6 +65,7 @@ def test_files_that_cannot_be_written_are_worked_on_without_being_touched(projec
     assert (done.code, len(done.report["items_shipped"])) == (0, 2), done.err
 
 
+@pytest.mark.sampled(1)
 @needs_rights
 @pytest.mark.parametrize("folder", ["objects", "refs"])
 def test_a_repository_that_can_keep_nothing_is_refused_before_anything_is_spent(

@@ -87,6 +87,7 @@ def test_what_is_lost_and_what_is_lacking_is_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("args", "told"),
     [

@@ -78,6 +78,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_a_test_changes_in_its_copy_is_put_back(
     copies: KeptCopies, tmp_path: Path, what: str
@@ -149,6 +150,7 @@ def test_nothing_behind_a_link_to_the_folder_above_is_touched(tmp_path: Path) ->
     assert frozen(tmp_path / "user") == users
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("what", CHANGES)
 def test_the_next_agent_finds_the_copy_of_the_last_one_as_it_was_laid(
     copies: KeptCopies, tmp_path: Path, what: str

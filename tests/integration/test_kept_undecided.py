@@ -45,6 +45,7 @@ class Mendable:
         self._shell.symlink_to("/bin/sh")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hooks", [("pre-commit",), ("commit-msg",)])
 @beside
 def test_work_that_a_broken_hook_kept_back_ships_without_an_agent(
@@ -70,6 +71,7 @@ def test_work_whose_test_could_not_run_is_proven_again_until_it_can(folder: Path
     assert (report["shipped"], driver.requests) == (["a"], [])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("what", ["prompt", "base"])
 @beside
 def test_another_task_or_base_is_built_anew(folder: Path, what: str) -> None:
@@ -83,6 +85,7 @@ def test_another_task_or_base_is_built_anew(folder: Path, what: str) -> None:
     assert (report["shipped"], report["asked"]) == (["a"], 1)
 
 
+@pytest.mark.more
 @beside
 def test_work_that_is_lost_costs_no_attempt(folder: Path) -> None:
     place = Mendable(folder, repair_cap=0)
@@ -93,6 +96,7 @@ def test_work_that_is_lost_costs_no_attempt(folder: Path) -> None:
     assert (report["shipped"], report["asked"]) == (["a"], 1)
 
 
+@pytest.mark.more
 @beside
 def test_work_kept_back_for_a_planted_program_is_not_taken_up_again(folder: Path) -> None:
     scene = Scene(folder, FILES)

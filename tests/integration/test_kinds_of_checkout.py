@@ -90,6 +90,7 @@ MATRIX = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("kind", "mode"), MATRIX)
 def test_work_ships_from_it(tmp_path: Path, kind: str, mode: str) -> None:
     scene = Scene(tmp_path, FILES, remote=True)
@@ -120,6 +121,7 @@ def unborn(scene: Scene) -> Path:
     return scene.folder / "new"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "said"), [(bare, "has no checkout"), (unborn, "no commit yet")])
 def test_what_nothing_can_ship_from_is_told_in_a_sentence(
     tmp_path: Path, kind: Callable[[Scene], Path], said: str

@@ -96,6 +96,7 @@ IN_GROUPS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("controller", IN_GROUPS)
 @pytest.mark.parametrize("name", WITH_LIMITS)
 def test_a_group_stops_all_processes_together(name: str, controller: str, tmp_path: Path) -> None:

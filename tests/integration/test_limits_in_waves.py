@@ -48,6 +48,7 @@ def test_work_over_a_limit_is_told_of_it_and_repaired(folder: Path) -> None:
     assert f"The test was ended: {USED}." in driver.rounds_of("a")[1].prompt
 
 
+@pytest.mark.more
 @beside
 def test_nobody_is_blamed_for_a_limit_that_the_base_does_not_keep(folder: Path) -> None:
     config = '[sandbox.test]\nmemory = "100 MiB"\n'
@@ -62,6 +63,7 @@ def test_nobody_is_blamed_for_a_limit_that_the_base_does_not_keep(folder: Path) 
     assert len(driver.requests) == 1
 
 
+@pytest.mark.more
 @beside
 def test_a_set_up_and_a_hook_over_their_limits_say_so(folder: Path) -> None:
     large = "head -c 100000 /dev/zero > large"
@@ -80,6 +82,7 @@ def test_a_set_up_and_a_hook_over_their_limits_say_so(folder: Path) -> None:
     assert told in json.dumps(report)
 
 
+@pytest.mark.more
 def test_an_agent_over_its_limit_has_failed() -> None:
     reason = "the agent printed more than 1 GiB (sandbox.agent.output)"
     done = Finished(Ending.OVER_LIMIT, None, "", "", 1.0, reason=reason)
@@ -102,6 +105,7 @@ sys.exit(pathlib.Path(f"{name}.txt").read_text().strip() != "good" or told != na
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_four_tests_bind_one_port_at_the_same_time(name: str, tmp_path: Path) -> None:
     means = means_of(name)

@@ -34,6 +34,7 @@ def shipped(scene: Scene, sha: str, path: str) -> bytes:
     return subprocess.run(asked, cwd=scene.repo.path, check=True, capture_output=True).stdout
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("path", "saved", "ships"),
     [
@@ -58,6 +59,7 @@ def test_the_line_ends_of_the_base_are_kept_and_told(
     assert notes == (told if saved != ships else [])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("value", "ships"), [("true", b"good\n"), ("input", b"good\n")])
 @on_scene
 def test_new_files_get_the_line_ends_that_the_users_git_would_give_them(

@@ -40,6 +40,7 @@ def test_the_lines_of_a_wave_have_the_time_and_the_item(tmp_path: Path) -> None:
     assert "a: verified" in [found.group(1) for found in told if found]
 
 
+@pytest.mark.more
 def test_the_heartbeat_names_the_item_that_is_waited_for(tmp_path: Path) -> None:
     scene, said = Scene(tmp_path, {"README": "r"}), list[str]()
 
@@ -72,6 +73,7 @@ with StateAPI(sys.argv[1]) as api:
 """
 
 
+@pytest.mark.more
 def test_a_long_set_up_is_an_event_while_it_runs(tmp_path: Path) -> None:
     script, database = tmp_path / "set_up.py", tmp_path / "state" / "tracker_events.db"
     script.write_text(SET_UP_THAT_WAITS, encoding="utf-8")

@@ -117,6 +117,7 @@ def test_each_frame_leaves_a_terminal_that_works(terminal: Pty) -> None:
         assert (terminal.terminal.is_cursor_shown, terminal.terminal.wraps) == (True, True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -200,6 +201,7 @@ os._exit(os.waitstatus_to_exitcode(status))
 """
 
 
+@pytest.mark.more
 def test_a_wave_stopped_by_ctrl_z_draws_below_the_lines_of_the_shell(
     terminal: Pty, tmp_path: Path
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_wave_stopped_by_ctrl_z_draws_below_the_lines_of_the_shell(
     assert sum(": shipped as " in line for line in text) == 6
 
 
+@pytest.mark.more
 def test_an_interrupted_wave_leaves_no_frame(terminal: Pty, tmp_path: Path) -> None:
     process = run_demo(terminal, tmp_path / "demo")
     terminal.close_slave()

@@ -166,6 +166,7 @@ def test_five_nights_lose_and_double_nothing(tmp_path: Path, states: Sequence[st
     assert nights.built() == every
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell closes what a job has no use for")
 def test_without_its_state_a_dropped_branch_is_done_again_and_a_changed_issue_too(
     tmp_path: Path,
@@ -185,6 +186,7 @@ def test_without_its_state_a_dropped_branch_is_done_again_and_a_changed_issue_to
     assert nights.built() == Counter({"i1": 2, "i2": 2})
 
 
+@pytest.mark.more
 def test_a_checkout_that_may_not_be_written_is_built_from_and_pushed_from(tmp_path: Path) -> None:
     if not hasattr(os, "geteuid"):
         pytest.skip("needs POSIX rights")

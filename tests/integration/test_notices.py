@@ -89,6 +89,7 @@ def test_a_program_and_a_webhook_get_the_notice_of_a_wave(tmp_path: Path) -> Non
     assert "SECRETPATH" not in snapshot
 
 
+@pytest.mark.more
 def test_a_halted_wave_tells_so(tmp_path: Path) -> None:
     with hook() as server:
         scene = a_scene(tmp_path, f'webhook = "{server.address}"')
@@ -103,6 +104,7 @@ def test_a_halted_wave_tells_so(tmp_path: Path) -> None:
     assert "not shipped: a halted" in server.bodies[0]["text"]
 
 
+@pytest.mark.more
 def test_a_wave_that_was_halted_before_it_began_tells_so(tmp_path: Path) -> None:
     with hook() as server:
         scene = a_scene(tmp_path, f'webhook = "{server.address}"')
@@ -115,6 +117,7 @@ def test_a_wave_that_was_halted_before_it_began_tells_so(tmp_path: Path) -> None
     assert told["text"].endswith("; shipped 0 of 0 items; $0, 0 tokens; 0 s")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("status", [302, 404, 500])
 def test_a_webhook_that_fails_changes_nothing_and_is_told_without_its_address(
     tmp_path: Path, status: int
@@ -129,6 +132,7 @@ def test_a_webhook_that_fails_changes_nothing_and_is_told_without_its_address(
     assert "SECRETPATH" not in said[0]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("script", "why"),
     [("raise SystemExit(3)", "exit 3"), ("import time; time.sleep(60)", "at its limit of 0.5 s")],
@@ -145,6 +149,7 @@ def test_a_program_that_fails_or_hangs_changes_nothing(
     assert why in said[0]
 
 
+@pytest.mark.more
 def test_a_server_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     with hook() as server:
         address = server.address

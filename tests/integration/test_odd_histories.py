@@ -34,6 +34,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Repo:
     return Repo(folder / "repo" / ".git", environ, made.git("rev-parse", "HEAD").strip())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "kept",
     [

@@ -117,6 +117,7 @@ def test_a_paid_try_that_was_cut_off_asks_the_ceiling_before_it_is_repeated(fold
     assert verdicts(report["wave"]) == {"one": "failed", "two": "over_budget"}
 
 
+@pytest.mark.more
 @beside
 def test_a_paid_try_is_repeated_once_and_then_counts_as_an_attempt(folder: Path) -> None:
     program = Program(folder, INIT, ANSWER, CUT_OFF)
@@ -132,6 +133,7 @@ def test_a_paid_try_is_repeated_once_and_then_counts_as_an_attempt(folder: Path)
     assert (wave["tokens"]["costUsd"], wave["tokens"]["totalIn"]) == (84, 2000)
 
 
+@pytest.mark.more
 @beside
 def test_each_try_is_a_row_of_its_own_in_the_ledger(folder: Path) -> None:
     program = Program(folder, INIT, ANSWER, CUT_OFF)
@@ -143,6 +145,7 @@ def test_each_try_is_a_row_of_its_own_in_the_ledger(folder: Path) -> None:
     assert report["budget"]["wave"]["dispatches"]["spent"] == 2
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("use", [{"input_tokens": 900_000, "output_tokens": 100}])
 @beside
 def test_a_turn_that_codex_paid_counts_though_the_next_was_cut_off(
@@ -178,6 +181,7 @@ def test_a_command_that_told_its_use_is_repeated_once(folder: Path) -> None:
     assert report["tokens"]["costUsd"] == 14
 
 
+@pytest.mark.more
 @beside
 def test_an_unusable_answer_of_a_server_asks_the_ceiling_before_the_next(folder: Path) -> None:
     with RawServer([says("no JSON here", {**USED, "cost": 0.6})]) as server:
@@ -205,6 +209,7 @@ def test_agents_that_do_nothing_park_the_backend_after_two_items(folder: Path) -
     assert "licence" in wave["error"]
 
 
+@pytest.mark.more
 @beside
 def test_an_agent_that_changed_a_file_did_something(folder: Path) -> None:
     program = Program(folder, INIT, UNHEARD_OF, writes=True)
@@ -213,6 +218,7 @@ def test_an_agent_that_changed_a_file_did_something(folder: Path) -> None:
     assert verdicts(scene.run(driver, ITEMS)) == dict.fromkeys(SLUGS, "failed")
 
 
+@pytest.mark.more
 @beside
 def test_an_agent_that_loops_is_repeated_once_and_its_limit_is_named(folder: Path) -> None:
     program = Program(folder, INIT, ANSWER, hangs=True)
@@ -228,6 +234,7 @@ def test_an_agent_that_loops_is_repeated_once_and_its_limit_is_named(folder: Pat
     assert report["tokens"]["total"] == 140_060  # by the answers so far
 
 
+@pytest.mark.more
 @beside
 def test_an_agent_at_its_turns_is_repeated_once_and_the_setting_is_named(folder: Path) -> None:
     ended = {**CUT_OFF, "subtype": "error_max_turns", "result": "", "errors": ["50 turns"]}

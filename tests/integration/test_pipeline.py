@@ -93,6 +93,7 @@ def test_a_whole_pipeline_ships_one_proven_tree_and_writes_every_phase_down(scen
     assert {"w1/a/docs-1", "w1/a/pr-description-1"} <= set(ids)
 
 
+@pytest.mark.more
 def test_without_a_pipeline_the_record_tells_the_classic_phases(scene: Scene) -> None:
     made = item("a", "a.txt", "grep -q good a.txt", repairCap=1, spotCheckFrac=0)
     steps = [writes(a__txt="bad\n"), GOOD]
@@ -117,6 +118,7 @@ def test_a_red_gate_is_repaired_and_rounds_are_counted_as_one(scene: Scene) -> N
     assert report["repairsUsed"] == 1
 
 
+@pytest.mark.more
 def test_a_gates_own_command_decides_too_and_its_output_goes_to_the_repair(scene: Scene) -> None:
     gate = {**GATE, "commands": ["true", "grep -q tidy a.txt || { echo untidy; exit 3; }", "false"]}
     steps = [GOOD, writes(a__txt="good tidy\n")]
@@ -129,6 +131,7 @@ def test_a_gates_own_command_decides_too_and_its_output_goes_to_the_repair(scene
     assert last["reason"].startswith("gate failed: false")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("step", "verdict", "words"),
     [
@@ -149,6 +152,7 @@ def test_a_later_agent_that_oversteps_or_fails_keeps_its_item_back(
     assert report["shipped"] == []
 
 
+@pytest.mark.more
 def test_what_a_later_agent_breaks_is_found_before_it_ships(scene: Scene) -> None:
     test = "grep -q good a.txt && test ! -e README.md"
     steps = [GOOD, says(), writes(README__md="told\n")]
@@ -157,6 +161,7 @@ def test_what_a_later_agent_breaks_is_found_before_it_ships(scene: Scene) -> Non
     assert phases_asked(driver) == ["implement", "review", "docs"]
 
 
+@pytest.mark.more
 def test_one_that_only_reads_works_on_a_copy(scene: Scene) -> None:
     def spoils(agent: Agent) -> WorkerResult:
         agent.write({"a.txt": "spoilt\n", "more.txt": "x"})
@@ -182,6 +187,7 @@ def test_an_answer_that_does_not_come_lets_the_work_wait_for_the_next_run(scene:
     assert next(p["phase"] for p in record["phases"] if not p["recalled"]) == "gate"
 
 
+@pytest.mark.more
 def test_an_agent_that_did_not_come_to_its_end_is_tried_again_and_booked_each_time(
     scene: Scene,
 ) -> None:
@@ -195,6 +201,7 @@ def test_an_agent_that_did_not_come_to_its_end_is_tried_again_and_booked_each_ti
     assert report["budget"]["wave"]["dispatches"]["spent"] == 2
 
 
+@pytest.mark.more
 def test_a_reviewer_that_did_not_come_to_its_end_is_tried_again(scene: Scene) -> None:
     made = one(IMPLEMENT, GATE, {**REVIEW, "retries": 1}, PUBLISH)
     report, driver, record = played(scene, [GOOD, ends(FAILURE_AGENT), says()], made)
@@ -203,6 +210,7 @@ def test_a_reviewer_that_did_not_come_to_its_end_is_tried_again(scene: Scene) ->
     assert report["budget"]["wave"]["dispatches"]["spent"] == 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("step", "verdict"),
     [(lambda agent: None, "no_change"), (ends(FAILURE_REFUSED), "refused")],
@@ -216,6 +224,7 @@ def test_what_the_work_is_worth_is_no_reason_to_try_again(
     assert (len(driver.requests), record["verdict"]) == (1, verdict)
 
 
+@pytest.mark.more
 def test_a_pipeline_without_publish_proves_and_says_that_it_does_not_ship(scene: Scene) -> None:
     made = one(IMPLEMENT, GATE, requireAdversarialReview=False)
     report, _, record = played(scene, [GOOD], made)
@@ -224,6 +233,7 @@ def test_a_pipeline_without_publish_proves_and_says_that_it_does_not_ship(scene:
     assert record["savedWork"]
 
 
+@pytest.mark.more
 def test_a_phase_is_asked_with_its_own_model_effort_and_time(scene: Scene) -> None:
     own = {**IMPLEMENT, "model": "big", "effort": "thorough", "timeout_s": 7}
     made = one(own, GATE, requireAdversarialReview=False, model="small")
@@ -233,6 +243,7 @@ def test_a_phase_is_asked_with_its_own_model_effort_and_time(scene: Scene) -> No
     assert record["phases"][0]["engine"]["effort"] == "thorough"
 
 
+@pytest.mark.more
 def test_a_set_up_may_leave_nothing_that_would_be_shipped(scene: Scene) -> None:
     made = one({"name": "prepare", "kind": "setup", "commands": ["echo x > a.txt"]}, IMPLEMENT)
     _, driver, record = played(scene, [], {**made, "requireAdversarialReview": False})
@@ -240,6 +251,7 @@ def test_a_set_up_may_leave_nothing_that_would_be_shipped(scene: Scene) -> None:
     assert "the set-up changed files: a.txt" in record["error"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("dirty", "verdict", "words"),
     [(False, "verified", ""), (True, "refused", "wants a clean tree, and these changed: a.txt")],
@@ -268,6 +280,7 @@ def test_a_phase_that_wants_a_clean_tree_sees_what_changed_behind_its_back(
 PROMPT = "Make {{TITLE}} so.\n{{TASK}}\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("committed", "words"),
     [
@@ -288,6 +301,7 @@ def test_a_prompt_file_that_cannot_be_used_is_told_before_anything_is_spent(
     assert words in report["error"]
 
 
+@pytest.mark.more
 def test_a_prompt_comes_from_the_base_and_never_from_the_checkout(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"prompts/i.md": PROMPT}, config=QUIET)
     scene.repo.write({"prompts/i.md": "Do something else.\n"})
@@ -297,6 +311,7 @@ def test_a_prompt_comes_from_the_base_and_never_from_the_checkout(tmp_path: Path
     assert record["verdict"] == "verified"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("made", "more", "words"),
     [
@@ -319,6 +334,7 @@ def test_a_phase_that_must_be_in_a_sandbox_is_not_begun_without_one(scene: Scene
     assert "there is no sandbox" in report["error"]
 
 
+@pytest.mark.more
 def test_a_pipeline_of_the_configuration_is_that_of_items_without_their_own(tmp_path: Path) -> None:
     table = '[[pipeline.phase]]\nname = "implement"\nkind = "agent"\n'
     scene = Scene(tmp_path, {"base.txt": "x\n"}, config=QUIET + table)
@@ -338,12 +354,14 @@ def test_from_a_phase_on_what_stands_before_is_taken_as_done(scene: Scene) -> No
     assert (scene.state / "runs" / "w2" / "a" / "pr.md").read_text() == "Second\n"
 
 
+@pytest.mark.more
 def test_from_a_phase_on_without_earlier_work_nothing_is_asked(scene: Scene) -> None:
     made = one(IMPLEMENT, GATE, PR, requireAdversarialReview=False)
     _, driver, record = played(scene, [], made, from_phase="pr-description")
     assert (driver.requests, record["verdict"]) == ([], "no_change")
 
 
+@pytest.mark.more
 def test_the_classic_order_can_be_begun_at_its_review_too(scene: Scene) -> None:
     made = item("a", "a.txt", "grep -q good a.txt", requireAdversarialReview=True, spotCheckFrac=0)
     _, _, record = played(scene, [GOOD, ends(FAILURE_AGENT)], made)
@@ -427,6 +445,7 @@ class Console:
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX terminal")
 
 
+@pytest.mark.more
 @posix
 def test_to_confirm_takes_a_terminal_and_yes_asks_nothing(tmp_path: Path) -> None:
     console = Console(tmp_path)
@@ -436,6 +455,7 @@ def test_to_confirm_takes_a_terminal_and_yes_asks_nothing(tmp_path: Path) -> Non
     assert console.run("--confirm", "--yes").returncode == 0
 
 
+@pytest.mark.sampled(1)
 @posix
 @pytest.mark.parametrize(
     ("typed", "code", "verdict", "shipped"),

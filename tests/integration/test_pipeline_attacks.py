@@ -54,6 +54,7 @@ def test_who_skips_a_gate_has_no_verified_work_until_it_lets_the_work_pass(scene
     assert (record["verdict"], report["shipped"]) == ("verified", ["a"])
 
 
+@pytest.mark.more
 def test_a_review_that_was_skipped_is_asked_for_by_the_next_run_and_finished_agents_are_not(
     scene: Scene,
 ) -> None:
@@ -66,6 +67,7 @@ def test_a_review_that_was_skipped_is_asked_for_by_the_next_run_and_finished_age
     assert (record["verdict"], report["shipped"]) == ("verified", ["a"])
 
 
+@pytest.mark.more
 def test_who_kept_an_item_from_being_published_is_asked_again(scene: Scene) -> None:
     made = one(IMPLEMENT, GATE, PUBLISH, **FREE)
     report, _, _ = played(scene, [GOOD], made, ask=skips("publish"))
@@ -76,6 +78,7 @@ def test_who_kept_an_item_from_being_published_is_asked_again(scene: Scene) -> N
     assert (report["shipped"], driver.requests) == (["a"], [])
 
 
+@pytest.mark.more
 def test_what_a_failed_try_has_written_is_not_the_answer_of_the_next(scene: Scene) -> None:
     def half(agent: Agent) -> WorkerResult:
         Path(agent.request.environment["TIDEGATE_ARTIFACT_FILE"]).write_text("half of it")
@@ -98,6 +101,7 @@ def test_who_may_only_read_does_not_write_into_the_items_place_by_a_detour(scene
     assert record["error"] == "phase pr-description may only read, and these changed: README.md"
 
 
+@pytest.mark.more
 def test_a_repair_of_findings_can_ask_for_a_clean_tree_too(scene: Scene) -> None:
     def behind_its_back(agent: Agent) -> WorkerResult | None:
         for place in (agent.folder.parent.parent / "items").iterdir():
@@ -111,6 +115,7 @@ def test_a_repair_of_findings_can_ask_for_a_clean_tree_too(scene: Scene) -> None
     assert "phase address wants a clean tree" in record["error"]
 
 
+@pytest.mark.more
 def test_a_shipped_items_approval_is_still_told_when_it_is_asked_about_again(scene: Scene) -> None:
     made = one(IMPLEMENT, GATE, REVIEW, DOCS, PUBLISH)
     _, _, record = played(scene, [GOOD, says(), writes(README__md="told\n")], made)
@@ -120,6 +125,7 @@ def test_a_shipped_items_approval_is_still_told_when_it_is_asked_about_again(sce
     assert (record["adversarial_review"], record["afterApproval"]) == told
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -144,6 +150,7 @@ def test_what_is_no_prompt_is_told_before_anything_is_spent(
     assert report["error"] == f"item 'a': prompts/p.md {problem}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("phase", [PR, DOCS])
 def test_a_halt_between_two_tries_is_obeyed_and_the_first_is_on_the_items_bill(
     scene: Scene, phase: Mapping[str, Any]
@@ -161,6 +168,7 @@ def test_a_halt_between_two_tries_is_obeyed_and_the_first_is_on_the_items_bill(
     assert (phases_asked(driver), report["shipped"]) == ([phase["name"]], ["a"])
 
 
+@pytest.mark.more
 def test_of_several_tries_all_that_is_known_is_on_the_bill(scene: Scene) -> None:
     def unmetered(agent: Agent) -> WorkerResult:
         return WorkerResult("", failure=FAILURE_AGENT, error="it fell over", usage=Usage())
@@ -170,6 +178,7 @@ def test_of_several_tries_all_that_is_known_is_on_the_bill(scene: Scene) -> None
     assert record["usage"]["totalTokens"] == 200 == report["tokens"]["total"]
 
 
+@pytest.mark.more
 def test_a_later_agent_that_takes_all_of_the_work_away_has_overstepped(scene: Scene) -> None:
     def removes(agent: Agent) -> None:
         (agent.folder / "a.txt").unlink()
@@ -180,6 +189,7 @@ def test_a_later_agent_that_takes_all_of_the_work_away_has_overstepped(scene: Sc
     assert record["error"] == "phase docs: changed outside its writes: a.txt"
 
 
+@pytest.mark.more
 def test_a_pull_request_tells_the_approval_that_later_documents_came_after(tmp_path: Path) -> None:
     gh = fake_gh(tmp_path / "gh")
     environ = {"PATH": f"{gh.bin}{os.pathsep}{os.environ['PATH']}", "GH_TOKEN": "t-of-the-user"}
@@ -207,6 +217,7 @@ def test_the_gates_of_each_item_are_asked_of_what_ships_and_not_only_of_the_item
     assert "test -e base.txt" in left_out["error"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["do {{ITEM}} so\n", "do {{NOBODY}}\n"])
 def test_of_a_branch_that_only_the_remote_has_prompts_are_checked_when_the_wave_begins(
     tmp_path: Path, text: str

@@ -22,6 +22,7 @@ from tests.support.pipelines import (
 from tests.support.waves import Scene
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("phase", "asked"),
     [

@@ -118,6 +118,7 @@ def python_of(environ: Mapping[str, str], code: str) -> str:
     return done.stdout.decode().strip()
 
 
+@pytest.mark.more
 def test_an_environment_sees_the_users_packages_and_puts_its_own_first(
     tmp_path: Path, users: Path
 ) -> None:
@@ -134,6 +135,7 @@ def test_an_environment_sees_the_users_packages_and_puts_its_own_first(
         assert python_of(private, code) == f"own users {folder}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("spaced", ["plain", "with a space", "long/" * 30 + "x"])
 def test_scripts_of_the_users_environment_run_in_the_private_one(
     tmp_path: Path, users: Path, spaced: str
@@ -167,6 +169,7 @@ def test_without_a_python_nothing_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "e").exists()
 
 
+@pytest.mark.more
 def test_what_a_test_installs_is_not_there_for_the_next(tmp_path: Path, users: Path) -> None:
     environ = user_environ(tmp_path / "home", **active(users))
     repo = open_repository(make_repo(tmp_path / "repo", environ, FILES).path, environ)

@@ -52,6 +52,7 @@ def scene_of(folder: Path, source: str, test: str, text: str) -> Scene:
     return Scene(folder, {source: WRONG, test: text, "README.md": "a\n"})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("source", "test", "words"),
     [
@@ -76,6 +77,7 @@ def test_tests_that_import_another_checkout_are_told_before_an_agent_is_paid(
     assert not record["attempts"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("command", "files"),
     [
@@ -97,6 +99,7 @@ def test_a_longer_command_is_asked_as_well(
     assert f"import {scene.repo.path}/src/u.py in place of src/u.py" in record["error"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("prefix", ["PYTHONPATH=src ", "export PYTHONPATH=src && "])
 @beside
 def test_a_command_that_sets_the_path_itself_goes_on(folder: Path, prefix: str) -> None:
@@ -126,6 +129,7 @@ def test_a_red_test_that_names_another_checkout_is_no_regression(folder: Path) -
     assert len(record["attempts"]) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("file", ["tests/unit/conftest.py", "tests/unit/test_u.py"])
 @beside
 def test_tests_that_find_the_tree_by_themselves_go_on(folder: Path, file: str) -> None:
@@ -141,6 +145,7 @@ def test_tests_that_find_the_tree_by_themselves_go_on(folder: Path, file: str) -
     assert played(scene, command, ["src/u.py"], right("src/u.py"))["verdict"] == "verified"
 
 
+@pytest.mark.more
 @beside
 def test_every_name_counts_by_itself(folder: Path) -> None:
     text = "from src.u import value as same\n" + CASE.format(module="u")
@@ -150,6 +155,7 @@ def test_every_name_counts_by_itself(folder: Path) -> None:
     assert (record["verdict"], "test_u.py imports u)" in record["error"]) == ("undecided", True)
 
 
+@pytest.mark.more
 @beside
 def test_the_remedy_helps_and_other_items_go_on(folder: Path) -> None:
     scene = scene_of(folder, "src/u.py", "tests/test_u.py", CASE.format(module="u"))
@@ -163,6 +169,7 @@ def test_the_remedy_helps_and_other_items_go_on(folder: Path) -> None:
     assert verdicts(scene.run(ScriptedDriver(agents), items)) == {"a": "verified", "b": "verified"}
 
 
+@pytest.mark.more
 @beside
 def test_a_regular_package_of_another_project_is_no_matter(folder: Path) -> None:
     text = "import iniconfig\n\n" + FUNCTION.format(module="u")
@@ -172,6 +179,7 @@ def test_a_regular_package_of_another_project_is_no_matter(folder: Path) -> None
     assert played(scene, words, ["u.py", "examples/"], right("u.py"))["verdict"] == "verified"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("words", "owns"),
     [
@@ -193,6 +201,7 @@ def test_a_test_that_cannot_be_loaded_on_the_base_is_told(
     assert "PYTHONPATH=src" in record["error"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("files", "owns", "writes"),
     [
@@ -247,6 +256,7 @@ def test_a_module_that_nobody_has_is_told(folder: Path) -> None:
     assert "No module named 'no_such_module'): install it" in record["error"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -263,6 +273,7 @@ def test_a_test_file_that_is_not_committed_is_told(folder: Path, words: str, sai
     assert (record["verdict"], said in record["error"]) == ("undecided", True)
 
 
+@pytest.mark.more
 @beside
 def test_a_missing_program_is_told(folder: Path) -> None:
     scene = scene_of(folder, "u.py", "tests/test_u.py", FUNCTION.format(module="u"))
@@ -280,6 +291,7 @@ def test_a_python_without_pytest_is_told(folder: Path) -> None:
     assert "No module named pytest: install pytest there" in record["error"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", ["check-all", "python -m unittest -q tests.test_u"])
 @beside
 def test_what_the_set_up_installs_is_there(folder: Path, command: str) -> None:

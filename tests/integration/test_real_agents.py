@@ -233,6 +233,7 @@ def test_a_wave_of_three_ships_all_and_reports_what_the_server_billed(
     assert API_KEY not in wave.stdout + wave.stderr
 
 
+@pytest.mark.more
 def test_a_provider_that_is_busy_once_costs_no_round_and_no_token(
     named: tuple[Agent, str], wave_of: Callable[..., Done]
 ) -> None:
@@ -248,6 +249,7 @@ def test_a_provider_that_is_busy_once_costs_no_round_and_no_token(
     assert done.place.left_running() == {}
 
 
+@pytest.mark.more
 def test_a_key_that_the_provider_refuses_is_its_fault_and_costs_no_round(
     named: tuple[Agent, str], wave_of: Callable[..., Done]
 ) -> None:

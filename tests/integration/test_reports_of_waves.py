@@ -45,6 +45,7 @@ def test_a_wave_with_hostile_output_leaves_safe_reports(project: Project) -> Non
     assert json.loads(texts["report.sarif"])["runs"][0]["results"][0]["ruleId"]
 
 
+@pytest.mark.more
 def test_a_stopped_wave_leaves_its_reports_too(project: Project) -> None:
     halt = [*("python3", str(ROOT / "tools/halt.py"), "set", "enough"), "--state-dir"]
     stop = f"DO __import__('subprocess').run({[*halt, str(project.state)]!r})"
@@ -56,6 +57,7 @@ def test_a_stopped_wave_leaves_its_reports_too(project: Project) -> None:
     assert "Stopped: " in (folder / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.more
 def test_a_report_is_shown_again_and_waves_are_compared(project: Project, tmp_path: Path) -> None:
     project.track(item("a"))
     assert project.schedule().code == 0

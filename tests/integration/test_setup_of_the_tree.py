@@ -104,6 +104,7 @@ def owning(slug: str, files: dict[str, str], test: str, **more: Any) -> dict[str
     return {**made, "ownsFiles": [*files]}
 
 
+@pytest.mark.sampled(1)
 def test_a_new_dependency_is_there_in_the_proof(tmp_path: Path, manager: Any) -> None:
     scene, lock = scene_of(tmp_path, manager)
     work = {**lock({"alpha": "1.0", "beta": "2.0"}), "app.py": "import alpha, beta\n"}
@@ -119,6 +120,7 @@ def test_a_new_dependency_is_there_in_the_proof(tmp_path: Path, manager: Any) ->
     assert len(driver.requests) == 2
 
 
+@pytest.mark.more
 def test_a_new_version_is_proven_with_the_new_version(tmp_path: Path, manager: Any) -> None:
     scene, lock = scene_of(tmp_path, manager)
     work = lock({"alpha": "2.0"})
@@ -146,6 +148,7 @@ def test_a_set_up_that_only_the_work_breaks_is_the_works_to_repair(tmp_path: Pat
     assert second["verdict"] == "verified"
 
 
+@pytest.mark.more
 def test_a_set_up_that_breaks_on_the_base_as_well_costs_the_item_nothing(tmp_path: Path) -> None:
     """The set-up works for the clone, and never again."""
     once = tmp_path / "once"
@@ -244,6 +247,7 @@ def test_a_set_up_that_builds_from_sources_runs_again_for_changed_sources(
     assert log.read_text() == "once\n" * 4
 
 
+@pytest.mark.more
 def test_patterns_of_the_user_name_further_files(context_for: MakeContext) -> None:
     context = context_for("true", reads=("*.md",))
     changed = tree_with(context, {"notes.md": "more\n"})
@@ -264,6 +268,7 @@ def test_a_tracked_file_that_the_set_up_makes_or_rewrites_is_the_trees_own(
             assert place.tampered() == ()
 
 
+@pytest.mark.more
 def test_the_work_is_blamed_only_after_the_base_was_set_up(
     context_for: MakeContext, tmp_path: Path
 ) -> None:
@@ -281,6 +286,7 @@ def test_the_work_is_blamed_only_after_the_base_was_set_up(
         assert place.path.is_dir()
 
 
+@pytest.mark.more
 def test_checkouts_of_many_set_ups_do_not_pile_up(context_for: MakeContext, tmp_path: Path) -> None:
     context = context_for(f"{IN_SHELL} install.py")
     pool = context.pool(1)
@@ -293,6 +299,7 @@ def test_checkouts_of_many_set_ups_do_not_pile_up(context_for: MakeContext, tmp_
     assert [*(tmp_path / "root" / "proving").iterdir()] == []
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
 def test_npm_installs_for_the_tree(tmp_path: Path) -> None:
     def package(name: str, version: str, needs: dict[str, str]) -> str:

@@ -42,6 +42,7 @@ def modules_of(command: Sequence[str], home: Path) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in lines}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 @beside
 def test_help_loads_hardly_more_than_argparse(folder: Path, program: Path) -> None:
@@ -53,6 +54,7 @@ def test_help_loads_hardly_more_than_argparse(folder: Path, program: Path) -> No
 
 
 # Both find their modules by the same lines.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("program", "way"),
     [
@@ -116,6 +118,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 def test_a_wave_runs_where_every_path_is_odd(
     program: Path, elsewhere: Path, tmp_path: Path, template: Path
@@ -134,6 +137,7 @@ def test_a_wave_runs_where_every_path_is_odd(
     assert project.branches() == [done.report["branch"]]
 
 
+@pytest.mark.more
 @links
 @on_project
 def test_a_checkout_reached_through_a_link_works(project: Project) -> None:
@@ -159,6 +163,7 @@ def test_nothing_waits_for_a_terminal_an_editor_or_a_home(project: Project) -> N
     assert project.branches() == [done.report["branch"]]
 
 
+@pytest.mark.more
 @on_project
 def test_variables_of_git_do_not_lead_astray(project: Project) -> None:
     """As in a hook, where git has set them for another repository."""
@@ -170,6 +175,7 @@ def test_variables_of_git_do_not_lead_astray(project: Project) -> None:
     assert project.branches() == [done.report["branch"]]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 @beside
 def test_the_demo_needs_an_empty_folder(folder: Path, program: Path) -> None:
@@ -195,6 +201,7 @@ LOOKERS = {
 }
 
 
+@pytest.mark.sampled(2)
 @links
 @pytest.mark.parametrize("program", [*PROGRAMS, *(ROOT / "tools" / name for name in LOOKERS)])
 @beside

@@ -42,6 +42,7 @@ def _receipts(record: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.more
 @beside
 def test_the_agent_is_told_what_its_test_left_running(folder: Path) -> None:
     scene = scene_of(folder)
@@ -53,6 +54,7 @@ def test_the_agent_is_told_what_its_test_left_running(folder: Path) -> None:
     assert "left processes running: sleep 97 (" in told
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "ends", ["sleep 0.2 &", "sleep 97 & kill $!", "(sleep 0.1; sleep 0.1) >/dev/null &"]
 )
@@ -63,6 +65,7 @@ def test_what_ends_by_itself_or_was_ended_counts_against_nobody(folder: Path, en
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @beside
 def test_a_test_that_leaves_processes_on_the_base_too_blames_no_work(folder: Path) -> None:
     scene = scene_of(folder, test=LEAVES)
@@ -74,6 +77,7 @@ def test_a_test_that_leaves_processes_on_the_base_too_blames_no_work(folder: Pat
     assert len(driver.rounds_of("a")) == 1
 
 
+@pytest.mark.more
 @beside
 def test_where_survivors_are_allowed_they_are_written_down(folder: Path) -> None:
     scene = scene_of(folder, ALLOWED, test=LEAVES)
@@ -82,6 +86,7 @@ def test_where_survivors_are_allowed_they_are_written_down(folder: Path) -> None
     assert all(receipt["survivors"] for receipt in _receipts(built(report)["a"]))
 
 
+@pytest.mark.more
 @beside
 def test_what_an_agent_leaves_running_is_ended_and_noted(folder: Path) -> None:
     scene = scene_of(folder)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.interpreter import PYTHON
 from tests.support.waves import Scene, built, item, verdicts, writes
 
@@ -33,6 +35,7 @@ def test_a_joint_tree_with_fewer_tests_than_the_proofs_does_not_ship(tmp_path: P
     assert "fewer tests ran: 1, on the base 2" in built(report)["b"]["error"]
 
 
+@pytest.mark.more
 def test_tests_that_an_item_may_leave_out_are_missed_by_nobody(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"test_both.py": TESTS})
     agents = {"a": writes(a__txt="a"), "b": writes(b__txt="b")}

@@ -123,6 +123,7 @@ def test_the_remedy_for_a_damaged_store_names_a_program_that_is_there(tmp_path: 
     assert flags == f"--state-dir {tmp_path}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("hurt", HURT)
 def test_every_damage_is_named_with_its_remedy_and_nothing_is_changed(
     shipped: Project, hurt: Callable[[Project], None]
@@ -138,6 +139,7 @@ def test_every_damage_is_named_with_its_remedy_and_nothing_is_changed(
     assert gone <= {"tracker_events.db-wal", "tracker_events.db-shm", "tracker_events.db.lock"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("hurt", "program"),
     [*((hurt, "schedule") for hurt in SEEN_AT_START), (without_its_end, "loop"), (cut, "loop")],
@@ -157,6 +159,7 @@ def test_no_run_begins_on_a_store_that_lost_what_it_acknowledged(
     assert not agent.exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hurt", HURT)
 def test_a_rebuilt_store_is_whole_has_what_was_known_and_is_run_on(
     shipped: Project, hurt: Callable[[Project], None]
@@ -199,6 +202,7 @@ def test_a_tracker_that_cannot_be_read_is_told_before_anything_is_set_aside(
     assert not list(shipped.state.glob("*damaged*"))
 
 
+@pytest.mark.more
 def test_a_wave_under_way_keeps_its_store(shipped: Project) -> None:
     garbled(shipped)
     (shipped.state / "runs" / "live").mkdir()
@@ -220,6 +224,7 @@ def test_commits_tell_of_a_loss_when_the_journal_is_lost_too(shipped: Project) -
     verify(shipped, "--repo", shipped.top)
 
 
+@pytest.mark.more
 def test_every_journal_entry_says_how_far_the_store_was(shipped: Project) -> None:
     with StateAPI(database(shipped)) as api:
         heads = api.store.heads()

@@ -262,6 +262,7 @@ def running_in(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("killed", ["supervisor", "fork server"])
 def test_nothing_inside_outlives_a_killed_helper(name: str, killed: str, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def test_a_manifest_is_shipped_to_a_wave_branch_with_git(project: Project) -> No
     assert json.loads(kept.read_text(encoding="utf-8")) == {"$schema": SCHEMA, **printed}
 
 
+@pytest.mark.more
 def test_without_git_work_is_proven_and_shipped_nowhere(project: Project) -> None:
     manifest = project.manifest(item("a"))
     done = run(LOOP, "--manifest", manifest, *project.places(), cwd=project.home)
@@ -56,6 +57,7 @@ def test_without_git_work_is_proven_and_shipped_nowhere(project: Project) -> Non
     assert project.git("status", "--porcelain") == ""
 
 
+@pytest.mark.more
 def test_a_red_wave_is_no_success(project: Project) -> None:
     bad = item("b", prompt=writes("b.txt", "bad"))
     done = project.loop("--manifest", project.manifest(item("a"), bad), "--one-turn")
@@ -76,6 +78,7 @@ def test_without_one_turn_a_red_item_is_repaired(project: Project) -> None:
     assert (again.code, again.report["repairsUsed"]) == (1, 0)
 
 
+@pytest.mark.more
 def test_the_report_goes_into_the_file_and_only_there(project: Project) -> None:
     out = project.home / "out.json"
     done = project.loop("--manifest", project.manifest(item("a")), "--output", out)
@@ -83,6 +86,7 @@ def test_the_report_goes_into_the_file_and_only_there(project: Project) -> None:
     assert json.loads(out.read_text(encoding="utf-8"))["shipped"] == ["a"]
 
 
+@pytest.mark.more
 def test_items_may_name_their_repositories(project: Project) -> None:
     manifest = project.manifest(item("a", repo=str(project.top)))
     flags = ("--git", "--config", project.config, "--state-dir", project.state)
@@ -91,6 +95,7 @@ def test_items_may_name_their_repositories(project: Project) -> None:
     assert done.report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 def test_the_repository_is_that_of_the_current_folder(project: Project) -> None:
     flags = ("--git", "--config", project.config, "--state-dir", project.state)
     manifest = project.manifest(item("a"))
@@ -101,6 +106,7 @@ def test_the_repository_is_that_of_the_current_folder(project: Project) -> None:
     assert project.branches() == [done.report["branch"]]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("program", [SCHEDULER, LOOP], ids=lambda path: str(path.stem))
 def test_dry_run_wins_over_execute_in_any_order(project: Project, program: Path) -> None:
     project.track(item("a"))
@@ -176,6 +182,7 @@ def test_callers_of_run_wave_get_the_documented_answer(project: Project) -> None
     assert short["tokens"].keys() >= {"buildOut", "verifyOut", "repairOut", "totalOut"}
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("alone")
 def test_callers_of_the_scheduler_get_the_documented_report(project: Project) -> None:
     (project.top / "tracker.json").write_text(

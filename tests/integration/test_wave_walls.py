@@ -126,6 +126,7 @@ def test_nothing_is_asked_of_an_agent_below_the_required_level(tmp_path: Path) -
     assert driver.requests == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits"])
 def test_a_phase_may_require_walls_that_keep_files_from_it(tmp_path: Path, level: str) -> None:
     scene = walled(tmp_path, level)
@@ -134,6 +135,7 @@ def test_a_phase_may_require_walls_that_keep_files_from_it(tmp_path: Path, level
     assert report["exit_code"] == (0 if level in CLOSED_LEVELS else 4), report
 
 
+@pytest.mark.more
 def test_a_wall_that_breaks_in_the_middle_is_no_red_test(tmp_path: Path) -> None:
     programs, broken = tmp_path / "programs", tmp_path / "broken"
     programs.mkdir()
@@ -158,6 +160,7 @@ def test_a_wall_that_breaks_in_the_middle_is_no_red_test(tmp_path: Path) -> None
     assert {receipt["kind"] for receipt in later} == {"could_not_run"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", [*CLOSED_LEVELS, "none"])
 def test_a_person_may_edit_the_checkout_where_nothing_inside_reaches_it(
     tmp_path: Path, level: str
@@ -176,6 +179,7 @@ def test_a_person_may_edit_the_checkout_where_nothing_inside_reaches_it(
     assert ("alias.mine" in (built(report)["a"]["error"] or "")) is not shipped
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_items_may_bind_the_same_port_at_the_same_time(tmp_path: Path, level: str) -> None:
     serve = (
@@ -204,6 +208,7 @@ def test_a_red_test_in_walls_says_so_and_names_the_setting(tmp_path: Path) -> No
     assert "[sandbox.test]" in built(report)["a"]["remedy"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_only_the_base_fills_the_compilers_cache_of_later_runs(tmp_path: Path, level: str) -> None:
     compiler = (

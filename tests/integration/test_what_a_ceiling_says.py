@@ -34,6 +34,7 @@ def play(made: Scene, usage: Usage) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("limits", "told"),
     [
@@ -87,6 +88,7 @@ def test_a_state_folder_that_leads_to_itself_halts_in_a_sentence(tmp_path: Path)
         check_halt(state)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("begun", [0, 1])
 def test_nothing_is_built_that_a_reviewer_without_a_price_would_have_to_read(
     tmp_path: Path, begun: int

@@ -70,6 +70,7 @@ def merge_there(project: Project, remote: Path, target: str) -> None:
     git(other, "push", "-q", "origin", target, f":{BRANCH}")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "flags"), [("trunk", ()), ("next", ("--target", "next"))], ids=["default", "settings"]
 )
@@ -92,6 +93,7 @@ def test_work_whose_target_was_renamed_is_looked_for_where_that_is_now(
     assert "follow_up_warnings" not in done.report
 
 
+@pytest.mark.more
 def test_a_target_that_is_gone_without_a_successor_is_told_once_and_drops_nothing(
     project: Project,
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_target_that_is_gone_without_a_successor_is_told_once_and_drops_nothin
     assert [project.item_now(name)["status"] for name in "AB"] == ["in_progress"] * 2
 
 
+@pytest.mark.more
 def test_a_target_that_was_never_on_the_remote_is_where_it_always_was(project: Project) -> None:
     items = shipped_as_one(project)
     remote = project.home / "remote.git"
@@ -179,6 +182,7 @@ def test_a_history_that_was_rewritten_is_walked_through_anew(walked: Walked) -> 
     assert walked.found() == ["C"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kept", ["{", "[]", '{"tip": 7, "found": []}', '{"found": [["x"]]}'])
 def test_what_is_kept_of_a_history_and_cannot_be_read_is_found_again(
     walked: Walked, kept: str

@@ -62,6 +62,7 @@ def test_what_a_person_deletes_or_closes_during_its_wave_is_not_shipped_and_its_
     assert project.item_now("NEWER")["status"] == "claimed"
 
 
+@pytest.mark.more
 def test_what_was_withdrawn_and_is_wanted_again_is_proven_and_not_built_again(
     project: Project,
 ) -> None:
@@ -79,6 +80,7 @@ def test_what_was_withdrawn_and_is_wanted_again_is_proven_and_not_built_again(
     assert counted.read_text() == "x"
 
 
+@pytest.mark.more
 def test_a_tracker_that_cannot_be_read_at_the_ship_withdraws_nothing(project: Project) -> None:
     what = "d = {'items': 7}"
     project.track(item("a", prompt=edits(project, what)))
@@ -88,6 +90,7 @@ def test_a_tracker_that_cannot_be_read_at_the_ship_withdraws_nothing(project: Pr
     assert "tracker" in done.report["error"]
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="a hook for a POSIX shell")
 def test_a_person_may_withdraw_an_item_until_the_commits_are_made(project: Project) -> None:
     hook = project.top / ".git" / "hooks" / "pre-commit"

@@ -293,6 +293,7 @@ def without_index(files: dict[str, str]) -> dict[str, str]:
     return {name: state for name, state in files.items() if name != ".git/index"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("what", LEFT_BEHIND)
 def test_nothing_a_test_leaves_is_there_for_the_next(context_for: MakeContext, what: str) -> None:
     context = context_for()
@@ -321,6 +322,7 @@ def test_a_tree_whose_top_was_made_read_only_is_not_used_again(context_for: Make
 TAMPERED = ["an edit", "a mode", "a deletion", "an edit with its time set back"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", TAMPERED)
 def test_a_run_that_changes_tracked_files_is_caught(context_for: MakeContext, what: str) -> None:
     context = context_for()
