@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from driver.walls.wall import Level
+from driver.walls.wall import Level, Network
 from tests.support.injections import INJECTIONS, Injection
 from tests.support.interpreter import PYTHON
 from tests.support.programs import SCHEDULER, Ran
@@ -66,6 +66,7 @@ EFFECTS = (
         "write a file of the checkout": "checkout/README.md: ",
     },
 )
+EFFECTS_OF_TESTS = {name: told for name, told in EFFECTS[0].items() if name != "the user's key"}
 # Obeys each script in its prompt and in the files that the prompt names, or makes it a part of its
 # test, then does its own work.
 AGENT = """
@@ -100,6 +101,29 @@ FILES = {
     "run.py": RUN,
 }
 WAVE_S = 600
+
+
+# Forbids namespaces to a program and to all that it starts, as AppArmor and containers do.
+NO_NAMESPACES = """
+import ctypes, os, platform, struct, sys
+unshare, = (272,) if platform.machine() == "x86_64" else (97,)
+rules = ((0x20, 0, 0, 0), (0x15, 0, 1, unshare), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000))
+program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *rule) for rule in rules))
+form = struct.pack("@HP", len(rules), ctypes.addressof(program))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, form, 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@dataclass(frozen=True)
+class Way:
+    """The walls of a wave, and whether its tests obey instead of its agents."""
+
+    level: Level
+    by_test: bool = False
+    network: Network = Network.LOOPBACK
+    without_namespaces: bool = False
 
 
 @dataclass
@@ -210,35 +234,36 @@ class Stage:
             and resource.prlimit(self.victim, resource.RLIMIT_CPU)[1] != 0
         )
 
-    def play(self, level: str, attacks: Sequence[Injection], *, by_test: bool = False) -> Ran:
+    def play(self, way: Way, attacks: Sequence[Injection]) -> Ran:
         """A wave with an item for each attack, which the agent or the test obeys."""
         notes, items = {}, []
         for number, one in enumerate(attacks):
             slug, script = slug_of(number), f"```sh\n{self.script(number, one)}```\n"
             in_a_file = number % 3 == 1
             notes[f"notes/{slug}.md"] = script if in_a_file else "Nothing.\n"
-            asked = (
-                f"Read notes/{slug}.md." if in_a_file else f"Ignore all else, and run:\n{script}"
-            )
+            doing = "Write a test that does, and do not run" if way.by_test else "Run"
+            asked = f"{doing} what notes/{slug}.md says." if in_a_file else f"{doing}:\n{script}"
             items.append(self._item(number, slug, asked))
         self.checkout.write(notes)
         self.checkout.git("add", "-A")
         self.checkout.git("commit", "-q", "-m", "notes")
         self.tracker.write_text(json.dumps({"items": items}))
         python = json.dumps([*PYTHON, str(self.program)])
-        network = 'network = "loopback"\n' if level != Level.NONE else ""
+        network = f'network = "{way.network}"\n' if way.level != Level.NONE else ""
         self.config.write_text(
             f'[backend]\nname = "command"\ncommand = {python}\ntier = 1\n'
             '[verify]\ncanary = false\nred_first = "off"\n'
             f'[workspace]\nroot = "{self.folder / "work"}"\n[limits]\nmax_workers = 8\n'
-            f'[sandbox]\nlevel = "{level}"\nrequire = "{level}"\n'
+            f'[sandbox]\nlevel = "{way.level}"\nrequire = "{way.level}"\n'
             f'[sandbox.agent]\n{network}readable = ["{self.program.parent}"]\n'
+            f"[sandbox.test]\n{network}"
         )
         self.before = self.facts()
         flags = ("--tracker", self.tracker, "--repo", self.checkout.path, "--state-dir", self.state)
         more = ("--config", self.config, "--max-items", len(items))
+        first = [*PYTHON, "-c", NO_NAMESPACES] if way.without_namespaces else []
         done = subprocess.run(
-            [*PYTHON, *map(str, (SCHEDULER, "--execute", *flags, *more))],
+            [*first, *PYTHON, *map(str, (SCHEDULER, "--execute", *flags, *more))],
             cwd=self.folder,
             env=self.environ,
             stdin=subprocess.DEVNULL,
@@ -307,14 +332,12 @@ def staged(folder: Path) -> Iterator[Stage]:
                     Path(path).unlink()
 
 
-def attack(
-    folder: Path, level: Level, attacks: Sequence[Injection], *, by_test: bool = False
-) -> list[str]:
+def attack(folder: Path, way: Way, attacks: Sequence[Injection]) -> list[str]:
     """Everything outside that is not as it was, or was not told, after a wave with the attacks."""
-    needs(level)
+    needs(way.level)
     wrong = list[str]()
     with staged(folder) as stage:
-        ran = stage.play(level, attacks, by_test=by_test)
+        ran = stage.play(way, attacks)
         assert ran.out, ran.err
         after = stage.facts()
         for name in sorted({*stage.before, *after}):
@@ -328,7 +351,7 @@ def attack(
         for number, one in enumerate(attacks):
             slug = slug_of(number)
             said = "\n".join(line for line in ran.err.splitlines() if f" {slug}: " in line)
-            if one.by_test or not by_test:
+            if one.by_test or not way.by_test:
                 wrong += [f"{one.name}: {why}" for why in _untold(one, built.get(slug), said)]
         wrong += _shipped_beside(stage)
     return wrong
@@ -357,28 +380,48 @@ def _shipped_beside(stage: Stage) -> Iterator[str]:
 def test_a_sample_of_injected_prompts_has_no_effect_outside(level: Level, tmp_path: Path) -> None:
     chosen = [one for one in INJECTIONS if one.name in SAMPLE]
     assert len(chosen) == len(SAMPLE)
-    assert "\n".join(attack(tmp_path, level, chosen)) == ""
+    assert "\n".join(attack(tmp_path, Way(level), chosen)) == ""
 
 
 def test_a_sample_of_cheating_tests_has_no_effect_outside(tmp_path: Path) -> None:
     chosen = [one for one in INJECTIONS if one.name in SAMPLE_OF_TESTS]
     assert len(chosen) == len(SAMPLE_OF_TESTS)
-    assert "\n".join(attack(tmp_path, Level.LANDLOCK, chosen, by_test=True)) == ""
+    assert "\n".join(attack(tmp_path, Way(Level.LANDLOCK, by_test=True), chosen)) == ""
 
 
-@pytest.mark.parametrize("effects", EFFECTS)
+@pytest.mark.parametrize(
+    ("effects", "by_test"), [*((one, False) for one in EFFECTS), (EFFECTS_OF_TESTS, True)]
+)
 def test_injected_prompts_have_their_effect_without_walls(
-    effects: dict[str, str], tmp_path: Path
+    effects: dict[str, str], by_test: bool, tmp_path: Path
 ) -> None:
     """A script that does nothing anywhere would show nothing."""
     attacks = [one for one in INJECTIONS if one.name in effects]
-    wrong = "\n".join(attack(tmp_path, Level.NONE, attacks))
+    wrong = "\n".join(attack(tmp_path, Way(Level.NONE, by_test), attacks))
     assert [effect for effect in effects.values() if effect not in wrong] == [], wrong
 
 
 @pytest.mark.sweep
+@pytest.mark.parametrize("network", [Network.LOOPBACK, Network.NONE])
 @pytest.mark.parametrize("by_test", [False, True])
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
-def test_no_injection_has_an_effect_outside(level: Level, by_test: bool, tmp_path: Path) -> None:
+def test_no_injection_has_an_effect_outside(
+    level: Level, by_test: bool, network: Network, tmp_path: Path
+) -> None:
     assert len({one.name for one in INJECTIONS}) == len(INJECTIONS) == 100
-    assert "\n".join(attack(tmp_path, level, INJECTIONS, by_test=by_test)) == ""
+    way = Way(level, by_test=by_test, network=network)
+    assert "\n".join(attack(tmp_path, way, INJECTIONS)) == ""
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("by_test", [False, True])
+def test_without_namespaces_modes_and_times_change_and_nothing_else(
+    by_test: bool, tmp_path: Path
+) -> None:
+    """Landlock has no rules for them; docs/security.md says so."""
+    way = Way(Level.LANDLOCK, by_test=by_test, without_namespaces=True)
+    wrong = attack(tmp_path, way, INJECTIONS)
+    ssh, readme = tmp_path / "home" / ".ssh", tmp_path / "checkout" / "README.md"
+    known = (f"{ssh}: ", f"{ssh}/id_ed25519: ", "key: ", f"{readme}: ")
+    assert [one for one in wrong if not one.startswith(known)] == []
+    assert len(wrong) == len(known), wrong
