@@ -40,6 +40,7 @@ _HINTS = (
         r"(?:(?!/tidegate/)[^\n']){,80}'",
         _FILES,
     ),
+    (r"exec: /\S+: not found|/\S+: bad interpreter", "`readable`"),
 )
 _SUBJECTS = {"test": "the test", "setup": "the set-up"}
 _BEGIN = "ran inside of walls"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from driver.homes.toolchains import TOOLCHAIN_PLACES
@@ -29,6 +30,7 @@ _HIDDEN_FILES = tuple(
 _TOOLCHAINS = (
     *(".pyenv", ".rustup", ".cargo/bin", ".nvm", ".volta", ".fnm"),
     *(".local/bin", ".local/lib", ".local/share/uv", ".local/share/pnpm", ".local/share/mise"),
+    *(".local/share/pipx", ".local/pipx"),
     *(".asdf", ".sdkman", ".rbenv", ".goenv", "go", ".bun", ".deno", ".npm-global"),
     *(".gitconfig", ".config/git/config"),
 )
@@ -57,11 +59,11 @@ def system_here(
 ) -> System:
     """The parts of this machine that commands inside may read. `settings` are those of the user's
     home for checkers. Nothing in the folders `avoid` is a toolchain."""
-    home = Path(environ.get("HOME") or "/nonexistent")
+    home, avoid = Path(environ.get("HOME") or "/nonexistent"), tuple(avoid)
     shared = _outermost(
         (
             *_existing(home, (*_TOOLCHAINS, *_CACHES)),
-            *_path_programs(environ.get("PATH", ""), home),
+            *_path_programs(environ.get("PATH", ""), home, avoid),
             *_named_toolchains(environ, home, avoid),
             *(one for one in settings if one.exists()),
         )
@@ -150,14 +152,11 @@ def _named_toolchains(
 ) -> Iterator[Path]:
     """The existing folders that variables of toolchains name. One around the home or in a folder of
     `avoid` would open more than a toolchain; one of cargo may hold a key."""
-    closed = [one.resolve() for one in avoid]
     for name in TOOLCHAIN_PLACES:
         path = Path(environ.get(name) or "-")
         if name == "CARGO_HOME" or not path.is_absolute() or not path.is_dir():
             continue
-        real = path.resolve()
-        around = any(one.is_relative_to(real) for one in (home.resolve(), *closed))
-        if not around and not any(real.is_relative_to(one) for one in closed):
+        if not _meets(path, (home,), avoid):
             yield path
 
 
@@ -166,10 +165,35 @@ def _existing(home: Path, names: Iterable[str]) -> tuple[Path, ...]:
     return tuple(home / name for name in names if (home / name).exists())
 
 
-def _path_programs(path: str, home: Path) -> tuple[Path, ...]:
-    """The folders of programs on PATH, and what these programs read beside them."""
-    folders = dict.fromkeys(Path(entry) for entry in path.split(os.pathsep) if entry)
-    return tuple(part for folder in folders for part in _programs_in(folder, home))
+def _path_programs(path: str, home: Path, avoid: Iterable[Path]) -> tuple[Path, ...]:
+    """The folders of programs on PATH, and what these programs read beside them. Those of a Windows
+    beside this system are slow to read, and their programs do not run inside."""
+    given = (Path(entry) for entry in path.split(os.pathsep) if entry)
+    folders = [one for one in dict.fromkeys(given) if not _is_below(str(one), ("/mnt",))]
+    behind = (one for folder in folders for one in _linked_from(folder))
+    parts = [part for folder in (*folders, *behind) for part in _programs_in(folder, home)]
+    named = (one for one in folders if one.is_absolute() and one.is_dir())
+    apart = (one for one in named if not _meets(one, (home,), avoid))
+    return tuple(dict.fromkeys((*parts, *apart)))
+
+
+def _linked_from(folder: Path) -> Iterator[Path]:
+    """The folders of programs to which links of a folder on PATH lead, such as the environments of
+    tools that were installed one by one. The system is readable anyway."""
+    if _is_below(str(folder), _SYSTEM):
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        targets = (os.path.realpath(entry.path) for entry in entries if entry.is_symlink())
+        found = dict.fromkeys(Path(one).parent for one in targets)
+        yield from (one for one in found if not _is_below(str(one), _SYSTEM))
+
+
+def _meets(path: Path, around: Iterable[Path], closed: Iterable[Path]) -> bool:
+    """True for a folder around one of `around`, and for one around or in one of `closed`."""
+    real = path.resolve()
+    places = [one.resolve() for one in closed]
+    above = (one.is_relative_to(real) for one in (*(one.resolve() for one in around), *places))
+    return any(above) or any(real.is_relative_to(one) for one in places)
 
 
 def program_places(words: Iterable[str], home: Path) -> tuple[Path, ...]:
@@ -183,7 +207,7 @@ def program_places(words: Iterable[str], home: Path) -> tuple[Path, ...]:
 
 
 def _programs_in(folder: Path, home: Path) -> Iterator[Path]:
-    """The folder itself, and of a `bin` what it runs on; nothing of a folder around the home."""
+    """Of a `bin` the folder itself and what it runs on; nothing of a folder around the home."""
     if not folder.is_absolute() or not folder.is_dir() or home.is_relative_to(folder):
         return
     above = folder.parent

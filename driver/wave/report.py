@@ -163,11 +163,14 @@ def _review(item: ItemReport, mode: str) -> str:
 
 
 def _remedy(outcome: ItemOutcome) -> str | None:
-    """The thing to do about the reason. A red test may miss what its walls keep from it."""
+    """The thing to do about the reason. A test that was red, or found no command, may miss what its
+    walls keep from it."""
     told, test = remedy_of(outcome.reason), outcome.last_test
-    if test is None or test.kind is not RunKind.RED or test.sandbox in WITHOUT_WALLS:
+    if test is None or test.sandbox in WITHOUT_WALLS:
         return told
-    walls = about_walls(test.sandbox, test.output)
+    if test.kind is not RunKind.RED and _NO_COMMAND not in test.reason:
+        return told
+    walls = about_walls(test.sandbox, f"{test.output}\n{test.reason}")
     parts = (told or "look at its output", walls)
     return "; ".join(reversed(parts) if hint_in(walls) else parts)
 
@@ -292,6 +295,7 @@ def _shipped_repo(shipment: Shipment, proposed: Sequence[Proposed]) -> dict[str,
     }
 
 
+_NO_COMMAND = "could not be run: a command was "
 _COUNTED = ("buildIn", "buildOut", "verifyIn", "verifyOut", "repairIn", "repairOut", "totalIn")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,34 @@ def test_a_failed_set_up_says_which_setting_it_wants(tmp_path: Path) -> None:
     told = f"{report['error']} {[one['error'] for one in report['built']]}"
     assert "the set-up ran inside of walls (landlock" in told
     assert "`readable` or `writable` in [sandbox.setup] would allow" in told
+
+
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
+def test_a_program_on_path_may_be_a_link_to_its_environment(tmp_path: Path, level: str) -> None:
+    """As pipx and others install tools. One that another program starts has to be named."""
+    needs(level)
+    bin_, hidden = tmp_path / "home" / "programs", tmp_path / "home" / "apart"
+    own = tmp_path / "home" / "tools" / "mine" / "bin"
+    for folder in (bin_, own, hidden):
+        folder.mkdir(parents=True)
+    (own.parent / "pyvenv.cfg").touch()
+    (own.parent / "data").write_text("good\n", encoding="utf-8")
+    scripts = {
+        own / "mine": f"grep -q good {own.parent}/data && grep -q good a.txt\n",
+        hidden / "other": "grep -q good a.txt\n",
+        bin_ / "starter": f"exec {hidden}/other\n",
+    }
+    for path, text in scripts.items():
+        path.write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
+        path.chmod(0o755)
+    (bin_ / "mine").symlink_to(own / "mine")
+    scene = walled(tmp_path, level, {**FILES, "b.txt": ""}, PATH=f"{bin_}:{os.environ['PATH']}")
+    agents = {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")}
+    report, _ = scene.play(agents, [item("a", "a.txt", "mine"), item("b", "b.txt", "starter")])
+    assert verdicts(report) == {"a": "verified", "b": "undecided"}, report
+    told = built(report)["b"]["remedy"]
+    assert "`readable`" in told
+    assert "in [sandbox.test] would allow" in told
 
 
 def test_nothing_is_asked_of_an_agent_below_the_required_level(tmp_path: Path) -> None:
