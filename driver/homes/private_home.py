@@ -1,4 +1,4 @@
-"""The private home of a command: links to toolchains, and to what a set-up installed in its own.
+"""The private home of a command: links to toolchains, and what a set-up installed in its own.
 
 A command finds there what it needs of the user's home and of its set-up's, and nothing else. What
 it writes there is gone with the home.
@@ -6,33 +6,25 @@ it writes there is gone with the home.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from driver.filesystem.open_folders import NotPlainError
 from driver.filesystem.plain_copies import Below, copy_plain
-from driver.filesystem.safe_file_access import link_plain
-from driver.homes.compiled import COMPILED, CachesOfTest
+from driver.homes.compiled import CachesOfTest
 from driver.homes.login import Lent, LoginFile, lend
+from driver.homes.prepared import (
+    GRADLE_STARTER,
+    MADE_ANEW,
+    lay_prepared,
+    link,
+    link_distributions,
+)
 from driver.homes.toolchains import TOOLCHAIN_PLACES
 from state_store.values.lazy_dataclass import dataclass
 
-# Folders of a home in which several tools have a part each.
-_SHARED = frozenset(
-    {
-        *("", ".cache", ".config", ".local", ".local/share", ".local/state", ".cargo", ".npm"),
-        *(".gradle", ".m2", "go", ".yarn", ".cache/node"),
-    }
-)
-# Their tools must be able to write there, and fill them again without a network.
-_MADE_ANEW = frozenset(
-    {*COMPILED, ".cache/uv", ".cache/pip", ".npm/_logs", ".cache/yarn", ".gradle/caches"}
-)
-# Its starter locks each distribution by a file beside it, and its build asks for dependencies here.
-_GRADLE_STARTER, _GRADLE_CACHES = ".gradle/wrapper", ".gradle/caches"
-_DISTRIBUTIONS = "dists/*/*/*"
+_GRADLE_CACHES = ".gradle/caches"
 _VARIABLES = ("HOME", "TMPDIR", "TMP", "TEMP")
 # They name folders in the user's home, whose place in a private one is the usual one.
 _LEADS_BACK = (
@@ -63,23 +55,23 @@ class HomeRecipe:
         home.mkdir(parents=True, exist_ok=True)
         view = Path(environment.get("HOME") or self.user)
         for name, target in self.shared:
-            _link(home, name, target)
+            link(home, name, target)
         for name, target in self.links:
-            if self.has_own_caches and name in _MADE_ANEW:
+            if self.has_own_caches and name in MADE_ANEW:
                 continue
-            if self.has_own_caches and name == _GRADLE_STARTER:
-                _link_distributions(Path(target), home)
+            if self.has_own_caches and name == GRADLE_STARTER:
+                link_distributions(Path(target), home)
                 continue
             if view != self.user and _is_kept(view, name):
                 with suppress(NotPlainError):
                     copy_plain(Below(view, name), Below(home, name))
             else:
-                _link(home, name, target)
+                link(home, name, target)
         if self.compiled is not None:
             self.compiled.lend(home)
         lent = lend(self.login, home)  # first, or a link of the set-up could lead it elsewhere
         if self.prepared is not None:
-            _link_entries(self.prepared, home, "")
+            lay_prepared(self.prepared, home, self.user)
         return lent
 
     def environment(
@@ -125,31 +117,3 @@ def _is_kept(view: Path, name: str) -> bool:
     path = view / name
     parts = (path, *(one for one in path.parents if view in one.parents))
     return path.exists() and not any(one.is_symlink() for one in parts)
-
-
-def _link(home: Path, name: str, target: str) -> None:
-    """Make a link that the home lacks; none below another link, which would change the target."""
-    with suppress(FileExistsError, NotPlainError):
-        link_plain(home, name, target)
-
-
-def _link_distributions(source: Path, home: Path) -> None:
-    """Link what is in each distribution of gradle, whose own folder is then one of this home."""
-    for path in source.glob(_DISTRIBUTIONS):
-        _link(home, f"{_GRADLE_STARTER}/{path.relative_to(source)}", str(path))
-
-
-def _link_entries(source: Path, home: Path, below: str) -> None:
-    """Link the entries of a folder of a home; a shared folder is made, and filled the same way."""
-    with suppress(OSError), os.scandir(source / below) as entries:
-        for entry in entries:
-            name = f"{below}/{entry.name}".lstrip("/")
-            if name in _MADE_ANEW:
-                continue
-            if name == _GRADLE_STARTER:
-                _link_distributions(source / name, home)
-                continue
-            if name in _SHARED and not entry.is_symlink():
-                _link_entries(source, home, name)
-            else:
-                _link(home, name, f"{source}/{name}")

@@ -277,7 +277,7 @@ class CloneContext(GitContext):
             products,
             seen,
             made_for=tree,
-            beside=setup.environment_at(path) if environment else None,
+            beside=beside if (beside := setup.environment_at(path)).is_dir() else None,
             environment=environment,
             remove=self.remove,
             warm=self.warm,

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,14 @@ import pytest
 
 from driver.git.private_git import PrivateGit, open_repository
 from driver.workspace.clone_context import CloneContext
-from driver.workspace.setup import Preparation, SetupError, WorkSetupError
+from driver.workspace.setup import (
+    Preparation,
+    SetupCommand,
+    SetupError,
+    WorkSetupError,
+    places_at,
+    places_to_prepare,
+)
 from tests.integration.test_workspace import run_shell
 from tests.support.interpreter import IN_SHELL
 from tests.support.repos import Checkout, make_repo, user_environ
@@ -213,6 +220,33 @@ def test_trees_that_agree_in_what_the_set_up_reads_share_one(
             assert (place.path / "deps" / "alpha.py").read_text() == f"VERSION = '{version}'\n"
             assert place.tampered() == ()
     assert log.read_text() == "once\n" * 2
+
+
+def test_no_test_sees_what_another_program_changed_in_the_home_of_a_set_up(
+    user: Checkout, tmp_path: Path
+) -> None:
+    """At `limits` an agent can write there. A kept place has no such home."""
+
+    def leaves_a_tool(_: SetupCommand, top: Path, __: Mapping[str, str]) -> str:
+        places_to_prepare(places_at(top, ()))
+        tool_of(top).write_text("good")
+        return ""
+
+    def tool_of(top: Path) -> Path:
+        return (places_at(top, ()).prepared_home or top) / "tool"
+
+    repo = open_repository(user.path, user.environ)
+    git = PrivateGit.create(tmp_path / "private", repo, user.environ)
+    prepare = Preparation(setup=("x",), run=leaves_a_tool)
+    context = CloneContext(tmp_path / "root", git, repo, prepare)
+    trees = context.pool(1)
+    for _ in range(2):
+        with trees.checkout(context.base_tree) as place:
+            assert tool_of(place.path).read_text() == "good"
+            tool_of(place.path).write_text("bad!")
+    trees.close()
+    context.close()
+    assert not [*(tmp_path / "root" / "environments").iterdir()]
 
 
 def sees_reads(folder: Path) -> bool:

@@ -37,12 +37,46 @@ def test_a_home_leads_to_toolchains_and_to_what_its_set_up_installed(tmp_path: P
     links = ((".cargo/bin", f"{user}/.cargo/bin"), (".cache/uv", f"{user}/.cache"))
     HomeRecipe(user, links, prepared, has_own_caches=True).furnish(home, {"HOME": str(user)})
     assert (home / ".cargo" / "bin").resolve() == user / ".cargo" / "bin"
-    assert (home / ".cargo" / "registry").resolve() == prepared / ".cargo" / "registry"
+    assert (home / ".cargo" / "registry" / "x").exists()
     assert (home / ".cache" / "pypoetry" / "x").exists()
     assert (home / "tool" / "x").exists()
     assert not (home / ".cache" / "uv").exists()
     (home / ".cache" / "mine").touch()
     assert not (prepared / ".cache" / "mine").exists()
+
+
+def test_what_a_set_up_left_may_be_changed_and_stays_as_it_was(tmp_path: Path) -> None:
+    user, prepared, home = (tmp_path / name for name in ("user", "prepared", "home"))
+    (prepared / ".config" / "tool").mkdir(parents=True)
+    (prepared / ".config" / "tool" / "state").write_text("of the set-up", encoding="utf-8")
+    (prepared / "link").symlink_to(".config/tool")
+    (user / "tool").mkdir(parents=True)
+    (prepared / ".npmrc").symlink_to(user / ".npmrc")  # as only the set-up may read it
+    HomeRecipe(user, prepared=prepared).furnish(home, {"HOME": str(user)})
+    (home / ".config" / "tool" / "state").write_text("of a test", encoding="utf-8")
+    (home / ".config" / "tool" / "new").touch()
+    assert not (home / ".npmrc").is_symlink()
+    assert (home / "link").resolve() == prepared / ".config" / "tool"
+    found = [path for path in prepared.rglob("*") if path.is_file()]
+    assert [path.read_text(encoding="utf-8") for path in found] == ["of the set-up"]
+
+
+def test_a_large_folder_of_a_set_up_is_new_with_links_in_it_unless_it_is_one_program(
+    tmp_path: Path,
+) -> None:
+    prepared, home = tmp_path / "prepared", tmp_path / "home"
+    for name in ("models/big/tokens", "models/locks", "app/node_modules/x"):
+        (prepared / name).mkdir(parents=True)
+    for place in ("models/big/tokens", "app/node_modules/x"):
+        for number in range(600):
+            (prepared / place / f"{number}").touch()
+    HomeRecipe(tmp_path / "user", prepared=prepared).furnish(home, {})
+    (home / "models" / "big" / "new").touch()
+    (home / "models" / "locks" / "new").touch()
+    assert (home / "models" / "big" / "tokens" / "599").exists()
+    assert (home / "models" / "big" / "tokens").resolve() == prepared / "models/big/tokens"
+    assert (home / "app").resolve() == prepared / "app"
+    assert not [*prepared.rglob("new")]
 
 
 def test_a_cache_that_the_settings_share_is_not_made_anew(tmp_path: Path) -> None:
