@@ -69,7 +69,7 @@ def _checks(args: argparse.Namespace) -> Iterator[CheckResult]:
     from driver.diagnostics.imports import check_imports
     from driver.diagnostics.machine import check_clock, check_cores, check_git, check_sandbox
     from driver.diagnostics.places import check_places
-    from driver.diagnostics.roles import check_roles
+    from driver.diagnostics.roles import check_caches, check_roles
     from driver.terminal.check_result import masked
     from state_store.write_api import TRACKER_FILENAME
     from tools.settings.load import process_environment
@@ -89,6 +89,7 @@ def _checks(args: argparse.Namespace) -> Iterator[CheckResult]:
     avoid = places.written_by_agents
     yield check_sandbox(places.settings, places.state_dir, environ, avoid)
     yield from masked(check_roles(places.settings), secrets)
+    yield from check_caches(places.settings, places.top)
     yield from masked(check_backends(places.settings), secrets)
     yield from masked(check_pipeline(places.settings, places.top), secrets)
 

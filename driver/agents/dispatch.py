@@ -256,7 +256,11 @@ def _worker_request(
     wanted, base, text = "" if is_review else driver.project_settings, item.context, ""
     if wanted == INSTRUCTIONS:
         text = redacted(instructions(base.paths, base.text, item.work_dir, spec.owns_files))
-    places = replace(item.wave.places(files.path), written=(scratch, *_build_folder(item)))
+    walls, places = item.wave.walls, item.wave.places(files.path)
+    places = replace(places, written=(scratch, *_build_folder(item)))
+    # Its compilers begin with what its test compiled on the base, if that has run already.
+    test = (item.wave.base_tree(files.path), item.work_dir, command_text(spec.test_command))
+    inside = walls.around(Role.AGENT, places).compiling(test, on_base=False)
     return WorkerRequest(
         prompt=request.prompt,
         owned_files=spec.owns_files,
@@ -274,8 +278,8 @@ def _worker_request(
         instructions=text,
         commands=tuple(command_text(c) for c in (spec.test_command, spec.self_check) if c),
         whole_project=wanted == ALL_SETTINGS,
-        is_enclosed=item.wave.walls.closed and driver.encloses,
-        enclosure=item.wave.walls.around(Role.AGENT, places),
+        is_enclosed=walls.closed and driver.encloses,
+        enclosure=inside,
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from driver.backends.cli.local_driver import LocalDriver
 from driver.backends.registry import driver_from
 from driver.execution.command import child_environment
+from driver.homes.compiled import GO
 from driver.terminal.check_result import CheckResult, passed, warned
 from driver.walls.wall import NETWORK_OF, Level, Network, Role
 from state_store.documents.errors import TidegateError
@@ -45,3 +47,28 @@ def check_roles(settings: Settings) -> Iterator[CheckResult]:
             yield warned(name, detail, remedy)
         else:
             yield passed(name, detail)
+
+
+def check_caches(settings: Settings, top: Path | None) -> Iterator[CheckResult]:
+    """Warns if agents and first tests of a Go project compile everything anew, although the user
+    has a cache of it."""
+    kept = Path(settings.environ.get("HOME") or "/nonexistent", GO)
+    given = settings.sandbox
+    is_open = given.home == HOST or given.level in (Level.LIMITS, Level.NONE)
+    if is_open or top is None or not (top / "go.mod").is_file() or not kept.is_dir():
+        return
+    roles = (Role.AGENT, Role.TEST)
+    shown = [settings.sandbox_roles.get(role) for role in roles]
+    alone = [
+        str(role)
+        for role, one in zip(roles, shown, strict=True)
+        if one is None or not any(kept.is_relative_to(path) for path in one.writable)
+    ]
+    if alone:
+        yield warned(
+            "caches",
+            "inside of walls, Go compiles everything anew for each agent and for the first run of"
+            " each test",
+            f'set writable = ["~/{GO}"] in {" and ".join(f"[sandbox.{role}]" for role in alone)},'
+            " if code of an item may write to what your own builds read",
+        )

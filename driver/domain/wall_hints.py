@@ -33,6 +33,13 @@ _HINTS = (
         _NETWORK,
     ),
     (r"[Cc]onnection refused|ECONNREFUSED", _NETWORK),
+    (
+        # A wall without namespaces can give no private one; programs should use TMPDIR.
+        r"/(?:var/)?tmp(?:/(?!tidegate)[^\n\"]{,80})?: (?:Permission denied|Read-only file system)"
+        r"|(?:Permission denied|EACCES|Read-only file system|EROFS)[^\n\"]{,40}'/(?:var/)?tmp"
+        r"(?:/(?!tidegate)[^\n\"]{,80})?'",
+        '`writable = ["/tmp"]`',
+    ),
     (r"[Rr]ead-only file system|EROFS", _FILES),
     (r"[Pp]ermission denied|EACCES", _FILES),
     (

@@ -23,7 +23,6 @@ _NEW_NET, _NEW_USER, _NEW_IPC, _NEW_MOUNTS = 0x40000000, 0x10000000, 0x08000000,
 _PRIVATE_BELOW, _BIND, _BIND_BELOW = 0x44000, 0x1000, 0x5000
 _NO_DEVICES = 0x6  # neither setuid programs nor devices
 _SET_MOUNT, _FROM_HERE, _RECURSIVE = 442, -100, 0x8000
-_MEMORY = b"/dev/shm"
 _LAST_CAPABILITY = 63
 _SET_FLAGS, _UP, _RUNNING = 0x8914, 0x1, 0x40
 
@@ -87,7 +86,7 @@ def _enter(rules: Rules, status: int) -> list[bytes]:
         _limit("NPROC", _tasks_of(os.getuid()) + processes)
     own = rules.all("own")
     if own:
-        _own_namespaces(own, rules.all("write"))
+        _own_namespaces(own, rules)
     for name, _, value in (word.partition(":") for word in rules.all("limit")):
         _limit(name, int(value))
     if rules.one("abi"):
@@ -133,8 +132,9 @@ def _tasks_of(user: int) -> int:
     return found
 
 
-def _own_namespaces(own: list[str], writable: list[str]) -> None:
-    """Move into a network with only a loopback, and to mounts that are only `writable` there."""
+def _own_namespaces(own: list[str], rules: Rules) -> None:
+    """Move into a network with only a loopback, and to mounts where only the places of `write` and
+    new folders for those of `cover` can be written."""
     user, group = os.geteuid(), os.getegid()
     wanted = _NEW_MOUNTS | _NEW_IPC | (_NEW_NET if "network" in own else 0)
     if _LIBC.unshare(wanted) != 0:
@@ -147,16 +147,19 @@ def _own_namespaces(own: list[str], writable: list[str]) -> None:
             with open(f"/proc/self/{file}", "w") as mapping:  # noqa: PTH123
                 mapping.write(text)
     _checked(_LIBC.mount(b"none", b"/", None, _PRIVATE_BELOW, None), "own mounts")
-    if "memory" in own:
-        _checked(_LIBC.mount(b"tmpfs", _MEMORY, b"tmpfs", _NO_DEVICES, None), "shared memory")
+    covered = [path for path in rules.all("cover") if os.path.isdir(path)]  # noqa: PTH112
+    for folder in covered:
+        _cover(folder, [*rules.all("read"), *rules.all("write")], rules.one("scratch"))
     terminals = b"newinstance,ptmxmode=0666"
     _checked(_LIBC.mount(b"devpts", b"/dev/pts", b"devpts", 0, terminals), "terminals")
     _checked(_LIBC.mount(b"/dev/pts/ptmx", b"/dev/ptmx", None, _BIND, None), "terminals")
-    open_places = [os.fsencode(path) for path in writable]
+    open_places = [os.fsencode(path) for path in rules.all("write")]
     for place in open_places:
         _checked(_LIBC.mount(place, place, None, _BIND_BELOW, None), os.fsdecode(place))
     _set_read_only(b"/", True)
-    for place in (*open_places, *((_MEMORY,) if "memory" in own else ())):
+    for folder in covered:
+        _set_read_only(os.fsencode(folder), False, below=0)
+    for place in open_places:
         _set_read_only(place, False)
     os.chdir(os.getcwd())  # noqa: PTH109 - the folder of before lies on the mount of before
     if "network" in own:
@@ -166,10 +169,39 @@ def _own_namespaces(own: list[str], writable: list[str]) -> None:
         os.close(socket)
 
 
-def _set_read_only(place: bytes, read_only: bool) -> None:
+def _cover(folder: str, places: list[str], size: str) -> None:
+    """Mount a new folder over one that everybody writes in; the places in it stay where they
+    are."""
+    begin = f"{folder}/"
+    real = sorted({os.path.realpath(path) for path in places})
+    held: list[tuple[str, int]] = []
+    for path in (one for one in real if one.startswith(begin)):
+        if not any(path.startswith(f"{outer}/") for outer, _ in held):
+            held.append((path, os.open(path, os.O_PATH | os.O_CLOEXEC)))
+    linked = [one for one in places if one.startswith(begin) and os.path.islink(one)]  # noqa: PTH114
+    links = {one: os.readlink(one) for one in linked}  # noqa: PTH115
+    options = f"mode=1777{f',size={size}' if size else ''}".encode()
+    _checked(_LIBC.mount(b"tmpfs", folder.encode(), b"tmpfs", _NO_DEVICES, options), folder)
+    for path, place in held:
+        source = f"/proc/self/fd/{place}"
+        if os.path.isdir(source):  # noqa: PTH112
+            os.makedirs(path, exist_ok=True)  # noqa: PTH103
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        mounted = _LIBC.mount(source.encode(), os.fsencode(path), None, _BIND_BELOW, None)
+        _checked(mounted, path)
+        os.close(place)
+    for path, target in links.items():
+        if not os.path.lexists(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+            os.symlink(target, path)  # noqa: PTH211
+
+
+def _set_read_only(place: bytes, read_only: bool, *, below: int = _RECURSIVE) -> None:
     change = struct.pack("=QQQQ", int(read_only), int(not read_only), 0, 0)
     size = ctypes.c_size_t(len(change))
-    done = _LIBC.syscall(_SET_MOUNT, _FROM_HERE, place, _RECURSIVE, change, size)
+    done = _LIBC.syscall(_SET_MOUNT, _FROM_HERE, place, below, change, size)
     _checked(done, f"read-only {os.fsdecode(place)}")
 
 
@@ -194,7 +226,7 @@ def _landlock(rules: Rules, abi: int) -> None:
                 _allow(ruleset, part, files & _READ)
         for path in rules.all("device"):
             _allow(ruleset, path, files & ~_EXECUTE)
-        for path in (*rules.all("write"), *rules.all("memory")):
+        for path in (*rules.all("write"), *rules.all("cover")):
             _allow(ruleset, path, files & ~_MAKE_DEVICES & ~_IOCTL_DEVICE)
         for stream in (0, 1, 2):  # what is open already may be opened again as /dev/stdout
             _allow_stream(ruleset, stream, files)

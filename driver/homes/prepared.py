@@ -1,5 +1,5 @@
-"""What a set-up left in its home, in the home of a later command: copies of what is small, which
-the command may change, and links to the rest."""
+"""Gives a home what a set-up left in its own: copies of what is small, which the command may
+change, and links to the rest."""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ TERMINALS = ("/dev/pts", "/dev/ptmx")
 DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 
 SHARED_MEMORY = Path("/dev/shm")
+# Folders that everybody writes in. A wall with namespaces has its own.
+_OF_ALL = (SHARED_MEMORY, Path("/tmp"), Path("/var/tmp"))
 
 
 def enclosed(command: Command, wall: Wall, means: Means, status: Path) -> Command:
@@ -75,9 +77,8 @@ def _landlock_words(wall: Wall, means: Means) -> list[str]:
     own = ["mounts"] if means.namespaces else []
     if own and wall.network is not Network.HOST:
         own.append("network")
-    places = map(str, (*wall.readable, *wall.writable))
-    if own and not any(f"{path}/".startswith(f"{SHARED_MEMORY}/") for path in places):
-        own.append("memory")
+    given = (*wall.readable, *wall.writable)
+    covered = [one for one in _OF_ALL if own and not any(one.is_relative_to(p) for p in given)]
     closed = wall.network is Network.NONE or (wall.network is Network.LOOPBACK and not own)
     hidden = (*wall.hidden, *wall.hidden_files)
     network = Network.NONE if closed else wall.network
@@ -85,7 +86,8 @@ def _landlock_words(wall: Wall, means: Means) -> list[str]:
     return [
         *(f"read={path}" for path in (*wall.readable, "/proc")),
         *(f"write={path}" for path in wall.writable),
-        *((f"memory={SHARED_MEMORY}",) if "memory" in own else ()),
+        *(f"cover={path}" for path in covered),
+        *((f"scratch={wall.limits.scratch}",) if wall.limits.scratch else ()),
         *(f"hidden={path}" for path in hidden),
         *(f"device={path}" for path in (*DEVICES, *(TERMINALS if own else ()))),
         *(f"own={part}" for part in own),

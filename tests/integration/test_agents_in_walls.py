@@ -41,6 +41,7 @@ seen = {
     "variables": sorted(os.environ),
     "reads": [path for path in SECRETS if can_read(path)],
     "test": test.returncode,
+    "compiled": (home / ".cache" / "go-build" / "std").exists(),
     "prompt": sys.stdin.read(),
 }
 (home / ".profile").write_text("echo planted\n")
@@ -61,7 +62,9 @@ FILES = {
 A_GOOD = "python3 -m unittest -q test_it"
 
 
-def seen_at(folder: Path, level: str, config: str = "") -> Mapping[str, Any]:
+def seen_at(
+    folder: Path, level: str, config: str = "", test: str = A_GOOD, rounds: int = 0
+) -> Mapping[str, Any]:
     """What the agent of a wave at this level wrote down about its place."""
     needs(level)
     folder = folder.resolve()
@@ -84,7 +87,7 @@ def seen_at(folder: Path, level: str, config: str = "") -> Mapping[str, Any]:
     program.chmod(0o755)
     settings = scene.settings
     driver = driver_from(settings.backend, settings.environ)
-    report = scene.run(driver, [item("a", "seen.json", A_GOOD, repairCap=0)])
+    report = scene.run(driver, [item("a", "seen.json", test, repairCap=rounds)])
     assert verdicts(report) == {"a": "verified"}, built(report)["a"]["error"]
     [shipped] = report["shipped_repos"]
     seen: Mapping[str, Any] = json.loads(scene.repo.git("show", f"{shipped['sha']}:seen.json"))
@@ -93,7 +96,7 @@ def seen_at(folder: Path, level: str, config: str = "") -> Mapping[str, Any]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits"])
+@pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits", "none"])
 def test_it_has_a_home_of_its_own_with_a_copy_of_its_login(tmp_path: Path, level: str) -> None:
     seen = seen_at(tmp_path, level)
     assert not seen["home"].startswith(str(tmp_path.resolve() / "home"))
@@ -103,6 +106,15 @@ def test_it_has_a_home_of_its_own_with_a_copy_of_its_login(tmp_path: Path, level
     assert kept["claudeAiOauth"]["accessToken"] == "sk-ant-oat01-new"  # renewed, and given back
     assert not {"SSH_AUTH_SOCK", "AWS_SECRET_KEY"} & {*seen["variables"]}
     assert "OF-THE-BASE" in seen["prompt"]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("level", CLOSED_LEVELS)
+def test_it_begins_with_what_its_test_compiled_on_the_base(tmp_path: Path, level: str) -> None:
+    compiles = "mkdir -p ~/.cache/go-build && touch ~/.cache/go-build/std"
+    asks = f"{compiles} && grep -q '\"compiled\": true' seen.json"
+    one_by_one = "[limits]\nmax_parallel_tests = 1\n"
+    assert seen_at(tmp_path, level, one_by_one, asks, rounds=2)["compiled"]
 
 
 @pytest.mark.sampled(1)

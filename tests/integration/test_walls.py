@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from driver.domain.wall_hints import about_walls
 from driver.execution.command import Command, Ending, Finished
 from driver.execution.processes import Processes
 from driver.filesystem.temporary import scratch_folder
@@ -166,9 +167,28 @@ def test_no_process_outside_is_slowed_down(name: str, tmp_path: Path) -> None:
     assert (done.stderr, done.stdout) == ("", "19\n")
 
 
-def test_the_usual_temporary_folders_are_there(tmp_path: Path) -> None:
-    done = run(tmp_path, means_of("bwrap"), "touch /tmp/own /var/tmp/own && echo made")
-    assert (done.stdout, done.stderr) == ("made\n", "")
+def test_without_namespaces_a_write_to_tmp_fails_and_the_setting_is_named() -> None:
+    with scratch_folder("/tmp") as folder:
+        done = run(folder, means_of("landlock"), "touch $TMPDIR/x && touch /tmp/x-$$")
+    assert done.exit_code
+    assert '`writable = ["/tmp"]` in [sandbox.test]' in about_walls("landlock-7", done.stderr)
+
+
+@pytest.mark.parametrize("name", CLOSED[:2])
+@pytest.mark.parametrize("around", ["/tmp", "/dev/shm", "/var/tmp"])
+def test_the_usual_temporary_folders_are_private(name: str, around: str) -> None:
+    """Also if the places of a command lie in one of them."""
+    if not os.access(around, os.W_OK):
+        pytest.skip(f"this user may not write in {around}")
+    with scratch_folder(around) as folder:
+        places = (around, "/tmp", "/var/tmp")
+        own = " ".join(f"{one}/own-{folder.name}" for one in places)
+        script = f"touch {own} here ../../{folder.name}/work/two && ls {folder} && cat {own}"
+        (folder / "secret").write_text("of the user", encoding="ascii")
+        done = run(folder, means_of(name), script)
+        assert (done.stdout, done.stderr) == ("work\n", "")
+        assert {path.name for path in (folder / "work").iterdir()} == {"here", "two"}
+        assert not any(Path(one, f"own-{folder.name}").exists() for one in places)
 
 
 @pytest.mark.parametrize("name", NAMES[:2])

@@ -106,9 +106,9 @@ def test_landlock_leaves_the_arguments_alone_and_names_all_places() -> None:
 @pytest.mark.parametrize(
     ("means", "network", "own", "closed"),
     [
-        (OWN, "none", ["own=mounts", "own=network", "own=memory"], True),
-        (OWN, "loopback", ["own=mounts", "own=network", "own=memory"], False),
-        (OWN, "host", ["own=mounts", "own=memory"], False),
+        (OWN, "none", ["own=mounts", "own=network"], True),
+        (OWN, "loopback", ["own=mounts", "own=network"], False),
+        (OWN, "host", ["own=mounts"], False),
         (LANDLOCK, "none", [], True),
         (LANDLOCK, "loopback", [], True),  # Landlock knows ports and no addresses
         (LANDLOCK, "host", [], False),
@@ -122,9 +122,11 @@ def test_a_loopback_without_a_network_of_its_own_is_closed(
     assert ("no_tcp=1" in words) is closed
 
 
-def test_shared_memory_is_not_replaced_if_a_place_lies_in_it() -> None:
-    words = inside(OWN, writable=(Path("/dev/shm/places/work"),)).wall
-    assert "own=memory" not in words
+def test_what_everybody_writes_in_is_replaced_unless_it_is_a_place_itself() -> None:
+    words = inside(OWN, writable=(Path("/dev/shm/places/work"), Path("/tmp"))).wall
+    covered = [word for word in words if word.startswith("cover=")]
+    assert covered == ["cover=/dev/shm", "cover=/var/tmp"]
+    assert not [word for word in inside(LANDLOCK).wall if word.startswith("cover=")]
 
 
 def test_hidden_files_are_covered_or_left_out() -> None:

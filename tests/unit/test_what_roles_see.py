@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from driver.diagnostics.roles import check_roles
+import pytest
+
+from driver.diagnostics.roles import check_caches, check_roles
 from driver.terminal.check_result import Level
 from tools.settings.load import Settings, load
 
@@ -40,3 +42,25 @@ def test_ones_own_home_is_a_named_exception(tmp_path: Path) -> None:
     found = [*check_roles(settings)]
     assert {one.level for one in found} == {Level.WARN}
     assert all("your own home" in one.detail for one in found)
+
+
+@pytest.mark.parametrize(
+    ("config", "asks_for"),
+    [
+        ("", "[sandbox.agent] and [sandbox.test]"),
+        ('[sandbox.test]\nwritable = ["~/.cache"]\n', "[sandbox.agent]"),
+        ('[sandbox]\nhome = "host"\n', ""),
+        ('[sandbox]\nlevel = "limits"\n', ""),
+    ],
+)
+def test_a_cache_that_commands_inside_do_not_share_is_told(
+    tmp_path: Path, config: str, asks_for: str
+) -> None:
+    settings = settings_of(tmp_path, config)
+    assert [*check_caches(settings, tmp_path)] == []  # no project of Go
+    (tmp_path / "go.mod").write_text("module x\n", encoding="utf-8")
+    assert [*check_caches(settings, tmp_path)] == []  # nothing to share
+    (tmp_path / "home" / ".cache" / "go-build").mkdir(parents=True)
+    found = [*check_caches(settings, tmp_path)]
+    assert [one.level for one in found] == [Level.WARN] * bool(asks_for)
+    assert all(f'writable = ["~/.cache/go-build"] in {asks_for},' in one.remedy for one in found)
