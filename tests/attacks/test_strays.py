@@ -23,7 +23,7 @@ from tools.settings.load import Settings
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
 FILES = {"a.txt": "base\n", "b.txt": "base\n", "c.txt": "base\n", ".gitignore": "ignored\n"}
 A_GOOD, B_GOOD = "grep -q good a.txt", "grep -q good b.txt"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))

@@ -81,6 +81,7 @@ def test_it_writes_what_a_full_sync_writes(tmp_path: Path) -> None:
             assert synced(folder, fully=False) == synced(other, fully=True)
 
 
+@pytest.mark.more
 def test_it_leaves_the_long_base_as_it_was(tmp_path: Path) -> None:
     path = a_tracker(tmp_path / "s")
     with StateAPI(path.parent / DB) as api:
@@ -105,6 +106,7 @@ def test_what_a_person_edits_afterwards_is_merged_against_it(tmp_path: Path) -> 
         assert sync_tracker(api, path) == SyncReport()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("count", [999, 1_001])
 def test_many_changes_are_written_as_well(tmp_path: Path, count: int) -> None:
     path = a_tracker(tmp_path / "s", 1_200)

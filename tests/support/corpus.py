@@ -21,7 +21,7 @@ from typing import Any
 from driver.execution.processes import capture, child_environment
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item
 
-DEADLINE_S = 120
+DEADLINE_S = 300
 _COMMITS_ALL = """
 git init -q && git add -A && git -c user.name=tester -c user.email=t@example.org commit -qm all
 """

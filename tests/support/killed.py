@@ -10,7 +10,7 @@ from tests.support.interpreter import PYTHON
 from tests.support.processes import carrying_any, eventually
 from tests.support.programs import LOOP, Project, environment, item
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def half_done(project: Project, name: str, text: str = "half") -> dict[str, Any]:

@@ -14,7 +14,7 @@ from driver.runners.counts import Counts, Doubt, count_tests
 from driver.runners.runner import Canary
 
 PYTHON = sys.executable
-DEADLINE_S = 60
+DEADLINE_S = 300
 Command = str | tuple[str, ...]
 
 

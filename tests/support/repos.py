@@ -49,7 +49,7 @@ class Checkout:
             input=stdin,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 0 or not ok, done.stderr.decode()
         return done.stdout.decode("utf-8", "surrogateescape").strip()

@@ -23,7 +23,7 @@ from driver.wave_loop import run_wave
 from tests.support.repos import Checkout, make_bare, make_repo, user_environ
 from tools.settings.load import Settings, load
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 BILLED = Usage(70, 30, 0.01)
 
 

@@ -189,6 +189,7 @@ def test_the_line_of_the_first_failure_is_found(text: str, line: str) -> None:
     assert first_failure(text) == line
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "piece",
     [

@@ -186,6 +186,7 @@ def test_of_eight_items_with_two_guilty_pairs_six_ship_within_eleven_runs() -> N
     assert max(runs) <= 11  # and one more for the second look at what was red
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [4, 8, 16, 32, 64])
 def test_one_guilty_pair_costs_a_logarithm_of_runs(count: int) -> None:
     logarithm = (count - 1).bit_length()

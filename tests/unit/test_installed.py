@@ -102,6 +102,7 @@ def test_every_file_is_installed_in_one_folder() -> None:
     assert {name.split("/")[0] for name in installed()} == {"tidegate"}
 
 
+@pytest.mark.more
 def test_the_demo_runs_installed_beside_the_tools_of_others(site: Path, tmp_path: Path) -> None:
     foreign_tools(tmp_path)
     done = python(site, tmp_path, *console("run", "--execute", "--demo", "demo"))

@@ -78,6 +78,7 @@ def test_a_change_within_the_process_is_seen(tmp_path: Path) -> None:
     assert found.unreadable == (tmp_path / "journal" / "bad.json",)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spoil", ["cut", "forged", "empty", "other"])
 def test_a_damaged_file_is_not_believed(tmp_path: Path, spoil: str) -> None:
     a_journal(tmp_path)

@@ -18,7 +18,7 @@ from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tools.settings.load import load
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 DB, PORT, BOTH, NOTHING = ("db",), ("port",), ("port", "db"), ()
 posix = pytest.mark.skipif(sys.platform == "win32", reason="no locks between processes")
 

@@ -107,6 +107,7 @@ def test_tests_before_and_after_have_a_real_arrow() -> None:
     assert "-&gt;" not in text
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["'<&>\" ", "\x1b"])
 def test_a_page_of_many_items_with_long_words_is_below_its_limit(text: str) -> None:
     made = reported.report(MANY)
@@ -121,6 +122,7 @@ def test_a_page_of_many_items_with_long_words_is_below_its_limit(text: str) -> N
     is_inert(found)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["x = 1\n", "'<&>\"\n", "\x1b" * 80 + "\n", "\u00e9\u4e2d\n"])
 def test_a_page_of_many_items_is_below_its_limit(text: str, tmp_path: Path) -> None:
     made = reported.report(MANY)

@@ -110,6 +110,7 @@ HIDDEN_TOO = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("command", "counts"),
     [*HIDDEN, *(pytest.param(*one, marks=pytest.mark.sweep) for one in HIDDEN_TOO)],
@@ -145,6 +146,7 @@ def test_a_summary_that_no_report_has_is_a_contradiction(project: Path) -> None:
     assert found == Doubt("pytest", CONTRADICTORY)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "text", "command"),
     [

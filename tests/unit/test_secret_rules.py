@@ -242,6 +242,7 @@ def test_long_lines_and_large_texts_are_no_trap() -> None:
         scan_content(text)
 
 
+@pytest.mark.more
 def test_the_standard_library_is_clean_but_for_passwords_in_addresses() -> None:
     library = Path(sysconfig.get_path("stdlib"))
     found = [

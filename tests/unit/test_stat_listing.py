@@ -71,6 +71,7 @@ def top(tmp_path: Path) -> Path:
     return tmp_path / "top"
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("what", CHANGES)
 def test_every_change_is_listed_as_python_reads_it(top: Path, what: str) -> None:
     listing = StatListing(top, expected=600)
@@ -146,6 +147,7 @@ def test_a_folder_that_is_gone_is_told(top: Path) -> None:
         listing.look()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("what", CHANGES)
 def test_content_is_read_the_same_by_program_and_python(top: Path, what: str) -> None:
     if what == "a large file":
