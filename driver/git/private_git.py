@@ -242,20 +242,29 @@ class PrivateGit(PrivateTrees):
         return tuple(map(Commit, lines[::2], trees))
 
     def trees_after(self, parent: str, specs: Sequence[CommitSpec]) -> tuple[str, ...]:
-        """The tree of each commit that `import_commits` would make on `parent`. They may be lost in
-        a crash."""
-        before = self.small.trees.get(parent, "")
+        """The trees of the commits that `import_commits` would make; a crash may lose them."""
+        first = self.small.trees.get(parent, parent)
         trees = list[str]()
         for spec in specs:
-            files = self.small.files_of(before)
-            if files is None:
-                return tuple(commit.tree for commit in self.import_commits(parent, specs))
-            changes = [(c.path, c.mode, c.blob) for c in spec.changes]
-            tree = self._loose.tree_of(with_changes(files, changes), self._stored)
-            self.small.derive(before, tree, changes)
+            before = trees[-1] if trees else first
+            tree = self._after.get((before, spec.changes)) or self._tree_after(before, spec.changes)
+            if not tree:
+                trees = [commit.tree for commit in self.import_commits(parent, specs)]
+                break
             trees.append(tree)
-            before = tree
+        for before, spec, tree in zip([first, *trees], specs, trees, strict=False):
+            self._after[before, spec.changes] = tree
         return tuple(trees)
+
+    def _tree_after(self, before: str, changes: Sequence[Change]) -> str:
+        """A small tree with changes; "" if git has to make it."""
+        files = self.small.files_of(before)
+        if files is None:
+            return ""
+        changed = [(c.path, c.mode, c.blob) for c in changes]
+        tree = self._loose.tree_of(with_changes(files, changed), self._stored)
+        self.small.derive(before, tree, changed)
+        return tree
 
     def stage(self, work_tree: Path, index: Path, paths: Sequence[str]) -> None:
         """Record the content, mode and stat data of files on disk in an index."""

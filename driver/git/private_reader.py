@@ -42,6 +42,9 @@ class PrivateDir:
     env: Mapping[str, str] = field(repr=False)
     _recent: Recent = field(default_factory=Recent, repr=False, compare=False)
     _stored: set[str] = field(default_factory=set, repr=False, compare=False)  # trees, by id
+    _after: dict[tuple[str, tuple[Change, ...]], str] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # trees, by the tree before and the changes
     _new_commits: set[str] = field(default_factory=set, repr=False, compare=False)
     small: SmallTrees = field(default_factory=SmallTrees, repr=False, compare=False)
 

@@ -7,7 +7,8 @@ tested with its own item's test. After a red test `bisect` finds the items to ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from driver.domain.item_key import digest
@@ -39,9 +40,9 @@ from state_store.values.lazy_dataclass import dataclass, replace
 from state_store.views.item_progress import TOGETHER
 
 Entry = tuple[ItemRun, ItemOutcome]
-_Key = tuple[str, Test]  # a tree, and the test that runs on it
+Key = tuple[str, Test]  # a tree, and the test that runs on it
 _TRIAL_DATE = "0 +0000"
-_NO_ROOMS: Mapping[_Key, Alone] = MappingProxyType({})
+_NO_ROOMS: Mapping[Key, Alone] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,9 @@ class Integration:
         self.notes: list[str] = [head.note] if head.note else []
         self.receipts: list[TestRun] = [*before.receipts] if before else []
         self.runs: int = before.runs if before else 0
-        self.known: dict[_Key, TestRun] = {}
-        self.answers: dict[_Key, Answer] = {}
-        self.expected: dict[_Key, Expected] = {}
+        self.known: dict[Key, TestRun] = {}
+        self.answers: dict[Key, Answer] = {}
+        self.expected: dict[Key, Expected] = {}
         self._repository = repository
         self._wave = wave
         self._red_twice: set[Test] = set()
@@ -87,7 +88,7 @@ class Integration:
         fitting, evicted = self._fitting(entries)
         if not fitting:
             return Batch((), (), tuple(evicted))
-        trial = _Trial(self, fitting)
+        trial = Trial(self, fitting)
         with self._wave.recorder.notes.during(TOGETHER, counted(len(fitting), "item")):
             found = find_culprits(trial.owners, trial.ask)
         evicted += [trial.outcome_of(culprit) for culprit in found.culprits]
@@ -119,7 +120,7 @@ class Integration:
             evicted.append(replace(outcome, verdict=Verdict.UNDECIDED, reason=why))
         return fitting, evicted
 
-    def _proven_alone(self, trial: _Trial, item: int) -> ItemOutcome | None:
+    def _proven_alone(self, trial: Trial, item: int) -> ItemOutcome | None:
         """The outcome of the only remaining item if a rerun of its test is not green; None if
         it is green. Its only proof ran while other agents worked, and they could have tampered
         with it."""
@@ -146,12 +147,14 @@ class Integration:
         ]
         return git.trees_after(head, specs)
 
-    def ask(self, keys: Iterable[_Key]) -> Mapping[_Key, Answer]:
+    def ask(self, keys: Iterable[Key]) -> Mapping[Key, Answer]:
         """The answer of each test on its tree. A test that is red for the first time runs again.
         Red twice is accepted; red, then green is FLAKY."""
         missing = [key for key in dict.fromkeys(keys) if key not in self.answers]
-        first = self._run_all(missing, again=False)
+        first = self._run_all(self.longest_first(missing), again=False)
         answers = {key: _answer(run) for key, run in first.items()}
+        if any(answer is not Answer.GREEN for answer in answers.values()):
+            self._wave.ahead.stop()  # the batch will be another one
         doubted = [k for k in first if answers[k] is Answer.RED and k[1] not in self._red_twice]
         rooms = {key: room_needed(first[key], key[1].name) for key in doubted}
         second = self._run_all(doubted, again=True, rooms=rooms)
@@ -175,13 +178,18 @@ class Integration:
                 self.known[key], self.answers[key] = run, answer
         return self.answers
 
+    def longest_first(self, keys: Iterable[Key]) -> list[Key]:
+        """The keys in an order that ends early: unknown tests, then those that took longest."""
+        took = {test: run.duration_s for (_, test), run in self.known.items()}
+        return sorted(keys, key=lambda key: -took.get(key[1], math.inf))
+
     def _run_all(
-        self, keys: Sequence[_Key], *, again: bool, rooms: Mapping[_Key, Alone] = _NO_ROOMS
-    ) -> dict[_Key, TestRun]:
+        self, keys: Sequence[Key], *, again: bool, rooms: Mapping[Key, Alone] = _NO_ROOMS
+    ) -> dict[Key, TestRun]:
         stop = self._wave.gates.stop
         shutdown = ShutdownPolicy(lambda: stop.is_set, stop.force, _cut_off, lambda: stop.grace_s)
 
-        def run(key: _Key) -> TestRun:
+        def run(key: Key) -> TestRun:
             return self._run(key, again, rooms.get(key, Alone.NO))
 
         runs = run_all(keys, run, width=len(keys), shutdown=shutdown)
@@ -190,23 +198,32 @@ class Integration:
         self.runs += len({tree for tree, _ in keys})
         return dict(zip(keys, runs, strict=True))
 
-    def _run(self, key: _Key, again: bool, room: Alone) -> TestRun:
-        self._wave.gates.check()
-        tree, test = key
-        name = f"{tree[:12]}-{digest(test.command, test.work_dir)[:8]}"
-        output = self._wave.scratch(FOLDER) / (f"{name}-again" if again else name)
-        try:
-            with self._repository.test_checkout(tree) as checkout:
-                asked = test.with_room(room)
-                run = run_test(asked, checkout, tree, self._wave, output, purpose=INTEGRATION)
-        except WorkSetupError as failed:
-            run = of_failed_setup(test, tree, failed, INTEGRATION)
-        line = f"batch: {run.command}: {describe_run(run.kind, run.duration_s)}"
-        self._wave.recorder.say(f"{line}, in a rerun" if again else line, passing=True)
+    def _run(self, key: Key, again: bool, room: Alone) -> TestRun:
+        context, wave = self._repository, self._wave
+        run = None if again or room is not Alone.NO else wave.ahead.take(context, key)
+        run = run or run_together(context, wave, key, room, again=again)
         return assess_counts(run, self.expected.get(key, Expected()))
 
 
-class _Trial:
+def run_together(
+    context: CloneContext, wave: Wave, key: Key, room: Alone, *, again: bool
+) -> TestRun:
+    """Run a test on the tree of several items. Raises what closes a gate."""
+    wave.gates.check()
+    tree, test = key
+    name = f"{tree[:12]}-{digest(test.command, test.work_dir)[:8]}"
+    output = wave.scratch(FOLDER) / (f"{name}-again" if again else name)
+    try:
+        with context.test_checkout(tree) as checkout:
+            run = run_test(test.with_room(room), checkout, tree, wave, output, purpose=INTEGRATION)
+    except WorkSetupError as failed:
+        run = of_failed_setup(test, tree, failed, INTEGRATION)
+    line = f"batch: {run.command}: {describe_run(run.kind, run.duration_s)}"
+    wave.recorder.say(f"{line}, in a rerun" if again else line, passing=True)
+    return run
+
+
+class Trial:
     """Numbers the items and their tests for `bisect`, and answers its questions with runs."""
 
     def __init__(self, integration: Integration, entries: Sequence[Entry]) -> None:
@@ -264,7 +281,7 @@ class _Trial:
             self._trees |= dict(zip(beginnings, trees, strict=True))
         return self._trees[items]
 
-    def _key(self, items: Items, test: int) -> _Key:
+    def _key(self, items: Items, test: int) -> Key:
         return self.tree(items), self._tests[test]
 
     def with_runs(self, item: int, kept: Sequence[int]) -> ItemOutcome:
@@ -274,7 +291,21 @@ class _Trial:
         runs = tuple(run for key in keys if (run := self._integration.known.get(key)))
         return replace(self._entries[item][1], batch_runs=runs)
 
-    def proof_of(self, item: int) -> tuple[_Key, ItemOutcome]:
+    def first_keys(self, *, whole: bool) -> Iterator[list[Key]]:
+        """The keys that the search asks for first: if the items are the `whole` batch, each test on
+        the last tree, then each item's own test at its commit."""
+        line = range(len(self._entries))
+        self.tree(frozenset(line))  # with those of all beginnings
+        if whole:
+            yield [self._key(frozenset(line), test) for test in range(len(self._tests))]
+        yield [self._key(frozenset(line[: at + 1]), self._own[at]) for at in line]
+
+    def proof_key(self, item: int) -> Key:
+        """The item's own test on the tree of the item alone."""
+        own = self._entries[item][1].tree
+        return (own, self._tests[self._own[item]]) if own else self.proof_of(item)[0]
+
+    def proof_of(self, item: int) -> tuple[Key, ItemOutcome]:
         """The item's own test on the tree of the item alone, and its outcome."""
         return self._key(frozenset({item}), self._own[item]), self._entries[item][1]
 
@@ -305,7 +336,7 @@ def _answer(run: TestRun) -> Answer:
     return Answer.GREEN if run.green else Answer.RED
 
 
-def _cut_off(key: _Key) -> TestRun:
+def _cut_off(key: Key) -> TestRun:
     """The run of a test that a shutdown cut off."""
     tree, test = key
     command = command_text(test.command)

@@ -76,6 +76,7 @@ class PipelineRun:
         if self.item.attempts:
             item.workspace.forget_commits()
         self.wave.baselines.begin(item)
+        self.wave.ahead.retract(item)
         self.number += 1
         self.proofs = 0
         word = BUILD if self.number == 1 else REPAIR
@@ -90,6 +91,7 @@ class PipelineRun:
         reason = "" if self.open else done.reason
         receipt = started.receipt(phase, role, status, work=done, request=request, reason=reason)
         if self.open:
+            self.wave.ahead.offer(item)
             self.record(receipt, done)
         else:
             self.log.judged(receipt, done, mend=mend)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from driver.backend_api.driver import AgentDriver
 from driver.backlog.publication_status import PublishedItem, is_noted
@@ -17,7 +17,7 @@ from driver.checkout_guard.home_settings import HomeSettings
 from driver.domain.commit_message import item_name
 from driver.domain.item_key import ItemKey, digest
 from driver.domain.phase_receipt import PhaseReceipt
-from driver.domain.results import RESUME, Attempt, Evidence, ItemOutcome, Verdict
+from driver.domain.results import RESUME, Attempt, Evidence, ItemOutcome, TestRun, Verdict
 from driver.domain.reviews import Review, is_required
 from driver.execution.processes import Processes
 from driver.limits.admission import Admission
@@ -76,6 +76,28 @@ class Readiness(Protocol):
         """The reason why the item's test cannot test its work, "" for none; waits for it."""
 
 
+class Ahead(Protocol):
+    """The runs that a batch will need, while its last items are still at work."""
+
+    def retract(self, item: ItemRun) -> None:
+        """An agent goes on with the item's work."""
+
+    def offer(self, item: ItemRun) -> None:
+        """The item has work that only its tests may still refuse."""
+
+    def settle(self, item: ItemRun, outcome: ItemOutcome) -> None:
+        """The item has its verdict."""
+
+    def take(self, context: CloneContext, key: tuple[str, Any]) -> TestRun | None:
+        """The run of a test on a tree, None without one; waits for it if it has begun."""
+
+    def stop(self) -> None:
+        """Begin no more runs."""
+
+    def close(self) -> None:
+        """Begin no more runs, and wait for those at work."""
+
+
 @dataclass(frozen=True)
 class Wave:
     """The wave under way. `key` is the key of the marks of its tests and set-ups (`process_marks`).
@@ -96,6 +118,7 @@ class Wave:
     options: WaveOptions
     baselines: Baselines
     readiness: Readiness
+    ahead: Ahead
     key: str
     turns: TestTurns
     home: HomeSettings

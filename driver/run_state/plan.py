@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driver.domain.ownership import OwnedPath
+from driver.domain.prompts import command_text, in_sequence
+from driver.domain.results import TestName
 from driver.domain.tiers import Policy
 from driver.domain.work_item import WorkItem
 from driver.execution.cancellation import CancellationToken
@@ -95,6 +97,22 @@ class Plan:
     def tops(self) -> set[Path]:
         """The repositories of its items."""
         return {planned.home.top for planned in self.items if planned.home.top}
+
+
+def needs_of(plan: Plan) -> dict[TestName, frozenset[str]]:
+    """The resources of each test of the wave, gates included: those of all items that have it. The
+    commands of `[verify] integration` belong to no item, and need all that have a name there."""
+    verify, found = plan.settings.verify, dict[TestName, frozenset[str]]()
+    every = verify.exclusive if isinstance(verify.exclusive, tuple) else ()
+    asked = [(".", command, every) for command in verify.integration]
+    for planned in plan.items:
+        gates, work_dir = planned.pipeline.commands, planned.home.work_dir
+        commands = (planned.item.test_command, *gates, *([in_sequence(gates)] if gates else []))
+        asked += [(work_dir, command, planned.item.needs or ()) for command in commands]
+    for work_dir, command, needs in asked:
+        name = work_dir, command_text(command)
+        found[name] = found.get(name, frozenset()).union(needs)
+    return {name: needs for name, needs in found.items() if needs}
 
 
 @dataclass(frozen=True)

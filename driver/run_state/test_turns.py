@@ -76,7 +76,7 @@ class TestTurns:
     ) -> None:
         self._file = folder / LEARNED_FILE if folder else None
         self._is_stopped = is_stopped
-        self._slots = threading.Semaphore(slots)
+        self._slots, self._most, self._demand = threading.Semaphore(slots), slots, 0
         self._least = Alone.ALL if everything else Alone.NO
         self._needs = needs
         self._changed = threading.Condition()
@@ -90,8 +90,25 @@ class TestTurns:
     def turn(self, test: TestName, alone: Alone) -> Iterator[Turn]:
         """Wait for a turn and a slot. The run gets at least the room that its command is known to
         need."""
-        with self._room(test, alone) as mine, self._slots, self._at_work(mine):
+        with self._demanded(), self._room(test, alone) as mine, self._slots, self._at_work(mine):
             yield mine
+
+    def wait_for_idle(self, is_over: Callable[[], bool]) -> None:
+        """Wait until a slot is free that no run waits for, or nobody waits any more."""
+        with self._changed:
+            while self._demand >= self._most and not (is_over() or self._is_stopped()):
+                self._changed.wait(_TICK_S)
+
+    @contextlib.contextmanager
+    def _demanded(self) -> Iterator[None]:
+        with self._changed:
+            self._demand += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._demand -= 1
+                self._changed.notify_all()
 
     @contextlib.contextmanager
     def _room(self, test: TestName, alone: Alone) -> Iterator[Turn]:

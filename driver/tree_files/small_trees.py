@@ -22,7 +22,7 @@ from driver.tree_files.index_file import Noted, entries_in, noted_of, write_inde
 
 MOST_BYTES = 8_000_000
 MOST_FILES = 400
-_MOST_TREES = 64
+_MOST_TREES = 256
 FILE, PROGRAM, _LINK = "100644", "100755", "120000"
 _MODES = frozenset({FILE, PROGRAM, _LINK})
 # No part is a dot, a git dir under any name, or a file of rules for git.

@@ -12,8 +12,6 @@ from pathlib import Path
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.backend_api.provider_fault import ASKED_AGAIN
 from driver.checkout_guard.home_settings import HomeSettings, settings_of_checkers
-from driver.domain.prompts import command_text, in_sequence
-from driver.domain.results import TestName
 from driver.domain.work_item import Manifest
 from driver.execution.process_marks import new_key
 from driver.execution.processes import child_environment
@@ -24,11 +22,12 @@ from driver.homes.compiled import CompilerCaches
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
 from driver.limits.spending import opened as spending_of
+from driver.merge_queue.ahead import WaveAhead
 from driver.pipeline.definition import REQUIRE
 from driver.run_state.context import AssignedBackend, Wave
 from driver.run_state.event_log import EventLog
 from driver.run_state.leases import LeaseManager
-from driver.run_state.plan import Plan
+from driver.run_state.plan import Plan, needs_of
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import clear_up, noted, run_mark
 from driver.run_state.snapshot import take_snapshot
@@ -115,6 +114,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             options=request.options,
             baselines=WaveBaselines(gates.stop),
             readiness=WaveReadiness(),
+            ahead=WaveAhead(parallel_tests(plan.settings)),
             key=key,
             home=_home(run_dir, plan.settings, cleanup),
             turns=_turns(request, plan, gates, cleanup),
@@ -132,6 +132,7 @@ def _begun(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> Wave:
     # If this run dies, the next run learns from this note which folders to clear up.
     cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders, wave.key))
     cleanup.callback(wave.baselines.close)
+    cleanup.callback(wave.ahead.close)
     take_snapshot(wave)
     slugs = [planned.slug for planned in wave.plan]
     log.begin(slugs, ceilings=_ceilings(wave), queued=wave.options.queued)
@@ -226,26 +227,10 @@ def _turns(
         lambda: gates.stop.is_set,
         slots=parallel_tests(plan.settings),
         everything=plan.settings.verify.exclusive is True,
-        needs=_needs(plan),
+        needs=needs_of(plan),
     )
     cleanup.callback(turns.close)
     return turns
-
-
-def _needs(plan: Plan) -> dict[TestName, frozenset[str]]:
-    """The resources of each test of the wave, gates included: those of all items that have it. The
-    commands of `[verify] integration` belong to no item, and need all that have a name there."""
-    verify, found = plan.settings.verify, dict[TestName, frozenset[str]]()
-    every = verify.exclusive if isinstance(verify.exclusive, tuple) else ()
-    asked = [(".", command, every) for command in verify.integration]
-    for planned in plan.items:
-        gates, work_dir = planned.pipeline.commands, planned.home.work_dir
-        commands = (planned.item.test_command, *gates, *([in_sequence(gates)] if gates else []))
-        asked += [(work_dir, command, planned.item.needs or ()) for command in commands]
-    for work_dir, command, needs in asked:
-        name = work_dir, command_text(command)
-        found[name] = found.get(name, frozenset()).union(needs)
-    return {name: needs for name, needs in found.items() if needs}
 
 
 @contextlib.contextmanager

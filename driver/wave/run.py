@@ -15,7 +15,7 @@ from driver.pipeline_run.resume import earlier_shipments, finish_pending
 from driver.pipeline_run.resume_state import ResumeState, recall
 from driver.publishing.ship import checkout_warning, ship
 from driver.pull_requests.request import propose
-from driver.run_state.context import Wave
+from driver.run_state.context import ItemRun, Wave
 from driver.wave.conclusion import aborted, conclude, with_requests
 from driver.wave.item_run import abandoned, run_item
 from driver.wave.opening import opened
@@ -77,7 +77,7 @@ def _run_items(wave: Wave, states: Mapping[str, ResumeState]) -> list[ItemOutcom
     finish_pending(wave, states)
     return run_all(
         wave.items,
-        lambda item: run_item(item, states[item.slug]),
+        lambda item: _settled(wave, item, states),
         width=agents_at_once(wave.settings),
         shutdown=ShutdownPolicy(
             is_stopped=lambda: wave.gates.stop.is_set,
@@ -86,6 +86,12 @@ def _run_items(wave: Wave, states: Mapping[str, ResumeState]) -> list[ItemOutcom
             grace_s=lambda: wave.gates.stop.grace_s,
         ),
     )
+
+
+def _settled(wave: Wave, item: ItemRun, states: Mapping[str, ResumeState]) -> ItemOutcome:
+    outcome = run_item(item, states[item.slug])
+    wave.ahead.settle(item, outcome)
+    return outcome
 
 
 def _make_ready_to_push(wave: Wave) -> None:
