@@ -207,7 +207,7 @@ def program_places(words: Iterable[str], home: Path) -> tuple[Path, ...]:
 
 
 def _programs_in(folder: Path, home: Path) -> Iterator[Path]:
-    """Of a `bin` the folder itself and what it runs on; nothing of a folder around the home."""
+    """The folder itself, if it is a `bin`, and what it runs on; nothing of one around the home."""
     if not folder.is_absolute() or not folder.is_dir() or home.is_relative_to(folder):
         return
     above = folder.parent
