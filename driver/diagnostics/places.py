@@ -34,6 +34,7 @@ from state_store.documents.errors import CannotRunError, InputError, TidegateErr
 from state_store.documents.item_status import is_open
 from state_store.tracker.file import read_tracker_file
 from state_store.values.lazy_dataclass import dataclass
+from state_store.views.archiving import missing_archives
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
 from tools.halt import get_halt_info
 from tools.settings.load import Settings
@@ -173,10 +174,17 @@ def why_not_writable(folder: Path) -> str:
 
 
 def check_database(state_dir: Path) -> CheckResult:
-    """Checks that a run can open the database. `tools/verify_state.py` reads all of it."""
+    """Checks that a run can open the database, and that its archives are there.
+    `tools/verify_state.py` reads all of it."""
     database = state_dir / STATE_DB_FILENAME
     detail = str(database) if database.exists() else "not created yet"
-    return tried("database", lambda: look(database), detail)
+    found = tried("database", lambda: look(database), detail)
+    gone = missing_archives(database) if found.ok and database.exists() else []
+    if gone:
+        which = f"{gone[0]} and {len(gone) - 1} more" if gone[1:] else str(gone[0])
+        why = f"{detail}: events of past waves are not there: {which} is missing or incomplete"
+        return warned("database", why, "put back a copy of the file; no run needs it")
+    return found
 
 
 def check_halt(state_dir: Path) -> CheckResult:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -30,11 +30,21 @@ from driver.preparation.removal import SUFFIX
 from driver.publishing.wave_branches import forget, merged_into, pending_refs, wave_branches
 from driver.run_state.run_registry import clear_up, dead_runs
 from driver.workspace.run_folder import GIT, owner_of, save_unfinished, sentence
+from state_store.database.events import WAVE_PREFIX
+from state_store.database.store import EventStore
 from state_store.documents import journal
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_json
 from state_store.documents.journal import stored_slug
 from state_store.values.lazy_dataclass import dataclass
+from state_store.views.archiving import (
+    Part,
+    archive,
+    has_free_pages,
+    look_for_old,
+    remove_spare,
+)
+from state_store.write_api import STATE_DB_FILENAME
 
 DAY_S = 86_400.0
 _MOMENT_S = 600.0  # longer than Tidegate takes to create and rename any file
@@ -92,7 +102,7 @@ class _Found:
 def reclaim(scope: Scope) -> Iterator[Step]:
     """Remove what can be removed, step by step; with `dry` only report it."""
     yield from _dead_runs(scope)
-    finders = [_temporary_files, _scratch, _old_runs, _old_journal]
+    finders = [_temporary_files, _scratch, _old_runs, _old_journal, _old_events]
     if scope.repository is not None:
         finders = [_workspaces, _kept_places, _pending_refs, _branches, *finders]
     for finder in finders:
@@ -284,6 +294,45 @@ def _old_journal(scope: Scope) -> Iterator[_Found]:
             continue
         if branches.is_in_head(str(entry.get("commit") or "")):
             yield _Found("journal entry", str(path), "it is shipped and merged", path.unlink)
+
+
+def _old_events(scope: Scope) -> Iterator[_Found]:
+    """Events of ended waves, which a file beside the database keeps, and pages without events."""
+    database = scope.state_dir / STATE_DB_FILENAME
+    if not database.is_file():
+        return
+    live = live_waves(scope.state_dir)
+    try:
+        old = look_for_old(database, time.time() - scope.older_than_s, live)
+    except TidegateError as trouble:
+        yield _Found("past events", str(database), str(trouble))
+        return
+    for path in old.unnoted:
+        yield _Found("archive", str(path), "", partial(_spare_removed, database, path))
+    if old.parts or old.is_sparse:
+        waves = sum(part.stream.startswith(WAVE_PREFIX) for part in old.parts)
+        why = f"{waves} waves are old" if old.parts else "the database has free pages"
+        remove = partial(_archived, database, old.parts, is_alone=not live)
+        yield _Found("past events", str(database), why, remove)
+
+
+def _spare_removed(database: Path, path: Path) -> None:
+    with EventStore(database) as store:
+        if not remove_spare(store, path):
+            raise OSError("the database does not name it and lacks events of it: put back a copy")
+
+
+def _archived(database: Path, parts: Sequence[Part], *, is_alone: bool) -> list[str]:
+    with EventStore(database) as store:
+        lines = [
+            f"{done.events} events of {done.streams} streams are in {done.path} now"
+            for done in archive(store, parts)
+        ]
+        if freed := store.connections.compact(whole=is_alone):
+            lines.append(f"{freed} pages of the database were given back")
+        elif has_free_pages(store):
+            lines.append("the database becomes smaller with the next gc while no wave runs")
+    return lines
 
 
 def _youngest_s(folder: Path) -> float:

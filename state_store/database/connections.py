@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from state_store.database.errors import primary_code, translated
 from state_store.database.schema import (
+    ARCHIVES_SINCE,
     VERSION,
     check_ours,
     has_wal,
@@ -32,6 +33,7 @@ from state_store.documents.locks import QUEUE_PATIENCE_S, LockQueue
 
 T = TypeVar("T")
 LOOK_EVERY_S = 0.05
+_PAGES = 500  # that one transaction gives back
 _IS_ARMED = active()  # read once, because every event passes here
 
 
@@ -43,8 +45,6 @@ class Database:
     not use the queue, `queue_patience_s` the wait in the queue. Raises DamagedStoreError,
     StoreBusyError, CannotRunError.
     """
-
-    guesses_hold = True  # a wrong one fails at an index, and spoils nothing
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Database:
         self._lock: LockQueue | None = None
         self._writing_thread: int | None = None
         self._version = VERSION
+        self._seen: tuple[sqlite3.Connection, int] | None = None  # by the writer
         self._start()
         prepare(path)
         with translated(path):
@@ -73,6 +74,20 @@ class Database:
                     take_over(connection, path)
                     fill(connection)
         self._version = version_of(self.reader())
+
+    @property
+    def guesses_hold(self) -> bool:
+        """A wrong one fails at an index, unless another process has archived that row meanwhile."""
+        assert self._writer
+        connection = self._writer.connection
+        seen = connection, connection.execute("PRAGMA data_version").fetchone()[0]
+        same, self._seen = seen == self._seen, seen
+        return same
+
+    @property
+    def archives(self) -> Path | None:
+        """The state folder, for a file of a version that has a table of archives."""
+        return self.path.parent if self.version >= ARCHIVES_SINCE else None
 
     def repeated(self, write: Callable[[], T]) -> T:
         """A write that failed would fail again."""
@@ -189,6 +204,32 @@ class Database:
         if good and _IS_ARMED:
             self._point("store.after_commit")
 
+    def compact(self, *, whole: bool) -> int:
+        """Give the free pages of the file back, a few in each transaction, and return their number.
+        With `whole` a file that cannot do so is written anew, while all others wait."""
+        pages = self._pragma("page_count")
+        if self._pragma("auto_vacuum"):
+            while left := self._pragma("freelist_count"):
+                self._run_alone(f"PRAGMA incremental_vacuum({_PAGES})")
+                if self._pragma("freelist_count") >= left:
+                    break
+        elif whole and self._pragma("freelist_count"):
+            self._run_alone("PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
+        return pages - self._pragma("page_count")
+
+    def _run_alone(self, script: str) -> None:
+        """Run statements that make their own transactions, in the turn of a writer."""
+        connection = self.begin()
+        try:
+            connection.execute("ROLLBACK")  # the turn stays ours
+            connection.executescript(script)  # which takes all steps of a pragma
+        finally:
+            self.end(good=False)
+
+    def _pragma(self, name: str) -> int:
+        found: int = self.reader().execute(f"PRAGMA {name}").fetchone()[0]
+        return found
+
     def close(self) -> None:
         """Close every connection of this process. A later use opens new connections."""
         with self._one_writer:
@@ -233,10 +274,12 @@ class Database:
 
 
 @contextmanager
-def looked_into(path: Path) -> Iterator[tuple[sqlite3.Connection, int]]:
-    """A connection that changes no file, and the version of the tables. Raises as opening the
-    store would."""
-    uri = f"{path.absolute().as_uri()}?mode=ro"
+def looked_into(
+    path: Path, *, without_log: bool = False
+) -> Iterator[tuple[sqlite3.Connection, int]]:
+    """A connection that changes no file, and the version of the tables. `without_log` also leaves
+    the index of the log as it is, and the newest commits out. Raises as opening the store would."""
+    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if without_log else ''}"
     with translated(path), closing(sqlite3.connect(uri, uri=True)) as connection:
         yield connection, version_of(connection)
 

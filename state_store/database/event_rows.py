@@ -1,11 +1,10 @@
-"""Encodes and decodes stored events: strict JSON payloads, and the chain of row hashes.
+"""Encodes and decodes stored events, whose payloads are strict JSON.
 
 Pure. Decodes many rows at a time, which halves the cost of a replay.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import sys
@@ -19,23 +18,11 @@ Row = tuple[Any, ...]
 
 COLUMNS = "id, ts, actor, stream, type, payload, version"
 _NO_ID = secrets.token_hex()  # an id that no payload has
-START = b""  # the hash before the first row of a stream
 
 
 def encode(payload: Any) -> str:
     """A payload as compact ASCII JSON. Raises ValueError or TypeError if it is not JSON."""
     return _COMPACT.encode(payload)
-
-
-def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
-    """The link of a row: a hash of the previous link and of all columns except the id.
-
-    `row` is (ts, actor, stream, type, payload, version). The lengths make it unambiguous.
-    """
-    ts, actor, stream, kind, payload, version = row
-    sizes = f"{version} {ts!r} {len(stream)} {len(actor)} {len(kind)} "
-    text = f"{sizes}{stream}{actor}{kind}{payload}"
-    return hashlib.sha256(previous + text.encode("utf-8")).digest()
 
 
 def decode(text: str) -> Any:

@@ -53,6 +53,9 @@ ITEM_SHIPPED = "item_shipped"
 PULL_REQUEST = "pull_request"
 WAVE_FINISHED = "wave_finished"
 
+ARCHIVES = "archives"
+WAVES_ARCHIVED = "waves_archived"
+
 
 def wave_stream(wave_id: str) -> str:
     """The stream of a wave's events."""

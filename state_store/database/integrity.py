@@ -7,14 +7,29 @@ SQLite's own checks find neither a flipped bit in a row nor missing commits.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
-from state_store.database.event_rows import COLUMNS, START, Row, decode_rows, row_hash
-from state_store.database.kept_items import Fold, Kept, blocks, collector_paused, every, replay
+from state_store.archives.chain import START, row_hash
+from state_store.archives.examination import bridges, examine_archives
+from state_store.archives.reading import BadArchiveError, rows_of
+from state_store.archives.segments import segment_with, segments_after
+from state_store.database.event_rows import COLUMNS, Row, decode_rows
+from state_store.database.kept_items import (
+    Fold,
+    Kept,
+    blocks,
+    collector_paused,
+    every,
+    fetch,
+    replay,
+)
 from state_store.database.publications import damaged_rows
-from state_store.sql.connection import Connection
+from state_store.documents.errors import CannotRunError
+from state_store.sql.connection import Connection, Connections
 from state_store.values.lazy_dataclass import dataclass
 
+ARCHIVE = "archive"  # a kind of problem
 Head = tuple[int, str]  # version, link in hex
 _BLOCK = 1000
 _MANY = 20_000  # events, which take as long as some thousand streams
@@ -23,7 +38,8 @@ _MOST_PLACES = 400  # in one query: older versions of SQLite take 999 values
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A fault of the store. `kind`: database, link, gap, payload, items, publications or anchor."""
+    """A fault of the store. `kind`: database, link, gap, payload, items, publications, anchor, or
+    archive, whose number is `version`."""
 
     kind: str
     stream: str
@@ -35,19 +51,21 @@ class Problem:
         return f"{where}{self.why}"
 
 
-def examine(
-    connection: Connection, folds: Mapping[str, Fold], faults: Iterable[str]
-) -> Iterator[Problem]:
-    """Find every fault within the database. `faults` are those that it finds by itself."""
-    for message in faults:
+def examine(database: Connections, folds: Mapping[str, Fold]) -> Iterator[Problem]:
+    """Find every fault within the database and its archives."""
+    connection, archives = database.reader(), database.archives
+    for message in database.faults():
         yield Problem("database", "", 0, message)
     replayed: dict[str, dict[str, Kept]] = {stream: {} for stream in folds}
     with collector_paused():
-        yield from _check_events(connection, folds, replayed)
+        known = bridges(connection) if archives else {}
+        yield from _check_events(connection, folds, replayed, known)
         for stream, expected in replayed.items():
             yield from _check_items(connection, stream, expected)
     for why in damaged_rows(connection):
         yield Problem("publications", "", 0, why)
+    for number, why in examine_archives(connection, archives) if archives else ():
+        yield Problem(ARCHIVE, "", number, why)
 
 
 _LAST_EVENTS = (  # of each stream: the cost is per stream, not per event
@@ -90,9 +108,10 @@ def head(connection: Connection, stream: str) -> Head:
 
 
 def links_of(
-    connection: Connection, places: Sequence[tuple[str, int]]
+    connection: Connection, places: Sequence[tuple[str, int]], archives: Path | None
 ) -> dict[tuple[str, int], str]:
-    """The links of events by stream and version; a missing event has none."""
+    """The links of events by stream and version, of archived ones as an anchor has them; a missing
+    event has none."""
     found: dict[tuple[str, int], str] = {}
     for start in range(0, len(places), _MOST_PLACES):
         part = places[start : start + _MOST_PLACES]
@@ -103,22 +122,40 @@ def links_of(
         )
         values = [value for place in part for value in place]
         found |= {(row[0], row[1]): row[2].hex() for row in connection.execute(query, values)}
+    for place in places if archives else ():
+        if place not in found and (segment := segment_with(connection, *place)):
+            found[place] = segment.link_at(place[1])
     return found
 
 
-def compare(connection: Connection, anchor: Mapping[str, Head]) -> Iterator[Problem]:
+def links(connection: Connection, stream: str, archives: Path | None) -> dict[int, str]:
+    """The link of each event of a stream by version. Raises CannotRunError if an archive cannot be
+    read."""
+    found: dict[int, str] = {}
+    segments = segments_after(connection, [stream], 0, by_id=False) if archives else ()
+    try:
+        for segment in segments:
+            assert archives
+            found |= {row[6]: row[7].hex() for row in rows_of(segment, archives)}
+    except BadArchiveError as error:
+        raise CannotRunError(str(error)) from error
+    query = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version"
+    return found | {version: link.hex() for version, link in fetch(connection, query, (stream,))}
+
+
+def compare(
+    connection: Connection, anchor: Mapping[str, Head], archives: Path | None
+) -> Iterator[Problem]:
     """Find heads of an earlier `anchor` that the database does not contain.
 
     A prefix of a link is enough.
     """
     for stream, (version, link) in sorted(anchor.items()):
-        row = connection.execute(
-            "SELECT hash FROM events WHERE stream = ? AND version = ?", (stream, version)
-        ).fetchone()
-        if row is None and version > 0:
+        there = links_of(connection, [(stream, version)], archives).get((stream, version))
+        if there is None and version > 0:
             last, _ = head(connection, stream)
             yield Problem("anchor", stream, version, f"it is lost; the last event is {last}")
-        elif row is not None and not row[0].hex().startswith(link):
+        elif there is not None and not there.startswith(link[: len(there)]):
             yield Problem("anchor", stream, version, "it is not the recorded event")
 
 
@@ -126,6 +163,7 @@ def _check_events(
     connection: Connection,
     folds: Mapping[str, Fold],
     replayed: Mapping[str, dict[str, Kept]],
+    links: Mapping[tuple[str, int], bytes],
 ) -> Iterator[Problem]:
     """Find faults of the events, and replay their items into `replayed`."""
     last: dict[str, tuple[int, bytes]] = {}
@@ -140,6 +178,8 @@ def _check_events(
             stream, version, link = row[3], row[6], row[7]
             before, before_link = last.get(stream, (0, START))
             last[stream] = (version, link)
+            if version != before + 1 and (stream, version) in links:  # the others were archived
+                before, before_link = version - 1, links[stream, version]
             if version != before + 1:
                 found.append(Problem("gap", stream, version, f"it follows event {before}"))
             elif row_hash(before_link, row[1:7]) != link:

@@ -11,14 +11,15 @@ import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
+from state_store.archives import segments
+from state_store.archives.chain import START, row_hash
 from state_store.database.errors import DamagedStoreError, disk_errors, translated
-from state_store.database.event_rows import START, row_hash
 from state_store.documents.errors import CannotRunError
 from state_store.documents.locks import LockQueue
 
 APPLICATION_ID = 0x54494447  # "TIDG"
-VERSION = 4  # since which there are item blocks
-SPEND_SINCE, PUBLICATIONS_SINCE = 2, 3  # the versions that added these tables
+VERSION = 5  # since which old events lie in archives
+SPEND_SINCE, PUBLICATIONS_SINCE, ARCHIVES_SINCE = 2, 3, 5  # the versions that added these tables
 _HEADER_BYTES = 100
 _ADDED = (
     """CREATE TABLE IF NOT EXISTS spend(
@@ -42,6 +43,7 @@ _ADDED = (
     """CREATE TABLE IF NOT EXISTS item_blocks(
         position INTEGER PRIMARY KEY, stream TEXT NOT NULL, first INTEGER NOT NULL,
         version INTEGER NOT NULL, ids TEXT NOT NULL, fields TEXT NOT NULL)""",
+    *segments.STATEMENTS,
     f"PRAGMA user_version = {VERSION}",
 )
 _STATEMENTS = (
@@ -50,8 +52,6 @@ _STATEMENTS = (
         type TEXT NOT NULL, payload TEXT NOT NULL, version INTEGER NOT NULL, hash BLOB NOT NULL)""",
     "CREATE UNIQUE INDEX events_of_stream ON events(stream, version)",
     """CREATE TRIGGER events_never_change BEFORE UPDATE ON events
-        BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
-    """CREATE TRIGGER events_never_go BEFORE DELETE ON events
         BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
     """CREATE TABLE items(
         position INTEGER PRIMARY KEY, stream TEXT NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL,
@@ -198,6 +198,7 @@ def _create(path: Path) -> None:
     new = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
     try:
         with closing(sqlite3.connect(new, isolation_level=None)) as connection:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             # If the file system has no shared memory, SQLite keeps its rollback journal.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN")

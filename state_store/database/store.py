@@ -14,13 +14,14 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from state_store.archives.reading import with_archived
 from state_store.database import integrity, kept_items
 from state_store.database.connections import Database
 from state_store.database.errors import DamagedStoreError, StoreBusyError
 from state_store.database.event_rows import COLUMNS, Event, decode_rows, to_event, warn
 from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, ITEMS_IMPORTED, TRACKER
-from state_store.database.integrity import Head, Problem, compare, examine, head, heads
-from state_store.database.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
+from state_store.database.integrity import Head, Problem, compare, examine, head, heads, links
+from state_store.database.kept_items import Fold, blocks, every, one, replace_all, replayed
 from state_store.database.leases import Lease, LeaseLostError, LeaseRow
 from state_store.database.projections import apply_tracker
 from state_store.database.publications import Publication, PublicationBook
@@ -103,7 +104,6 @@ class EventStore:
         expected_version: int | None = None,
     ) -> int:
         """Append one event and return its version, which counts from 1 in each stream.
-
         Joins an open transaction of this thread. Raises ConcurrencyConflict if the stream is not at
         `expected_version`, ValueError or TypeError if the payload is not JSON."""
         return self.append_many(stream, ((event_type, payload),), actor, expected_version)
@@ -140,8 +140,7 @@ class EventStore:
         after the leases were checked and before anything is written; its TidegateError keeps the
         events out. The folder it returns is flushed before the commit, once for all callers that
         return it. `change` adds to the commit what is no event; it raises nothing of ours. No
-        other process writes meanwhile, so both must be quick. Raises LeaseLostError.
-        """
+        other process writes meanwhile, so both must be quick. Raises LeaseLostError."""
         drafts = [(stream, drafted(stream, actor, [(kind, it)])) for stream, kind, it in events]
 
         def job(transaction: Transaction) -> int:
@@ -183,7 +182,9 @@ class EventStore:
     ) -> Iterator[Event]:
         query = f"SELECT {COLUMNS} FROM events WHERE {where} LIMIT ?"
         with self._database.translated:
-            for rows in blocks(self._database.reader(), query, given, after, column=column):
+            reader, archives = self._database.reader(), self._database.archives
+            found = blocks(reader, query, given, after, column=column)
+            for rows in with_archived(found, reader, archives, given or None, after, column):
                 for row, payload in decode_rows(rows, warn):
                     yield to_event(row, payload)
 
@@ -201,10 +202,8 @@ class EventStore:
             yield transaction
 
     def joined(self, job: Callable[[Transaction], int]) -> int:
-        """Run `job` in a commit shared with other threads, and return its number.
-
-        The job may raise a TidegateError only before its first write.
-        """
+        """Run `job` in a commit shared with other threads, and return its number. It may raise a
+        TidegateError only before its first write."""
         return self._database.repeated(lambda: self._commits.submit(job))
 
     def read_spend(self, look: Callable[[SpendBook], T], nothing: T) -> T:
@@ -253,6 +252,11 @@ class EventStore:
         with self._database.translated:
             yield from kept_items.changed_since(self._database.reader(), stream, version)
 
+    @property
+    def connections(self) -> Connections:
+        """The connections below the tables, for the work of `gc`."""
+        return self._database
+
     def rebuild_items(self, stream: str = TRACKER) -> int:
         """Rebuild the items from the events, and return their number."""
         with self._database.writing() as connection:
@@ -261,8 +265,7 @@ class EventStore:
     def verify(self) -> tuple[Problem, ...]:
         """All faults but events missing at a stream's end, which `check_anchor` finds."""
         with self._database.translated:
-            reader, faults = self._database.reader(), self._database.faults()
-            return tuple(examine(reader, self._folds, faults))
+            return tuple(examine(self._database, self._folds))
 
     def head(self, stream: str) -> Head:
         """Version and link of a stream's last event, an anchor; (0, "") without events."""
@@ -287,19 +290,17 @@ class EventStore:
     def links_of(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
         """The links of events by stream and version; a missing event has none."""
         with self._database.translated:
-            return integrity.links_of(self._database.reader(), places)
+            return integrity.links_of(self._database.reader(), places, self._database.archives)
 
     def links(self, stream: str) -> dict[int, str]:
         """The link of each event by version. It is the same in every copy of the stream."""
-        query = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version"
         with self._database.translated:
-            rows = fetch(self._database.reader(), query, (stream,))
-        return {version: link.hex() for version, link in rows}
+            return links(self._database.reader(), stream, self._database.archives)
 
     def check_anchor(self, anchor: Mapping[str, Head]) -> tuple[Problem, ...]:
         """The events in an earlier result of `heads` that are missing or changed."""
         with self._database.translated:
-            return tuple(compare(self._database.reader(), anchor))
+            return tuple(compare(self._database.reader(), anchor, self._database.archives))
 
     def save_snapshot(self, stream: str, event_version: int, projection: Any) -> None:
         """`save_snapshots` for one stream."""

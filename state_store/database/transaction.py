@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from state_store.archives.chain import START, row_hash
 from state_store.database import item_blocks
-from state_store.database.event_rows import START, decode, encode, row_hash, to_event
+from state_store.database.event_rows import decode, encode, to_event
 from state_store.database.events import TRACKER
 from state_store.database.integrity import last_id
 from state_store.database.kept_items import Fold, create, create_all, fetch, keep, one
@@ -108,7 +109,7 @@ class Transaction:
         guesses: Mapping[str, Head] = NO_HEADS,
         next_token: Callable[[Connection, int], int] = lambda _, newest: newest + 1,
     ) -> None:
-        """`guesses` are the heads after this process's last commit. They may be outdated.
+        """`guesses` are the heads after this process's last commit, and nobody archived since.
 
         A guess saves a lookup for each append. An outdated guess fails at an existing row, before
         any write, so a guess must never be ahead of the last commit.
@@ -259,6 +260,11 @@ class Transaction:
         )
 
     @property
+    def connection(self) -> Connection:
+        """The connection, for the work of `gc` on archives."""
+        return self._connection
+
+    @property
     def spend(self) -> SpendBook:
         """The spend table, for changes in this transaction."""
         return SpendBook(self._connection)
@@ -309,8 +315,10 @@ class Session:
             connection = database.begin()
             try:
                 now = self._clock.now()
-                guesses = self._heads if database.guesses_hold else NO_HEADS
-                self.open = Transaction(connection, self._folds, now, guesses, database.next_token)
+                if not database.guesses_hold:
+                    self._heads = NO_HEADS
+                given = connection, self._folds, now, self._heads, database.next_token
+                self.open = Transaction(*given)
             except BaseException:
                 database.end(good=False)
                 raise

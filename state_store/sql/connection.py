@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -89,6 +90,13 @@ class Connections(Protocol):
     def wait(self, timeout_s: float) -> None:
         """Return after a commit of any process, or some time earlier or later; at the latest after
         `timeout_s`."""
+
+    @property
+    def archives(self) -> Path | None:
+        """The state folder with archives of events; None if the tables have all events."""
+
+    def compact(self, *, whole: bool) -> int:
+        """Give free pages back, and return their number; `whole` allows that all others wait."""
 
     def faults(self) -> Iterable[str]:
         """The damage that the database itself finds in its files."""

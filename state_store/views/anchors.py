@@ -22,7 +22,7 @@ from state_store.values.lazy_dataclass import dataclass
 TRAILER = "State-Anchor"
 REBUILDS = "rebuilds"
 STORE_REBUILT = "store_rebuilt"
-_LINK_CHARS = 16
+LINK_CHARS = 16
 _SHAPE = re.compile(r"(?P<stream>\S+)@(?P<version>[1-9][0-9]{0,17}):(?P<link>[0-9a-f]{16})")
 
 
@@ -43,7 +43,7 @@ class Anchor:
     def of(cls, stream: str, head: Head) -> Anchor | None:
         """The anchor of a stream's head; None without events."""
         version, link = head
-        return cls(stream, version, link[:_LINK_CHARS]) if version else None
+        return cls(stream, version, link[:LINK_CHARS]) if version else None
 
     @classmethod
     def parse(cls, text: object) -> Anchor | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from state_store.api import StateAPI
 from state_store.database import events
-from state_store.database.integrity import Problem
+from state_store.database.integrity import ARCHIVE, Problem
 from state_store.database.schema import lock_path
 from state_store.database.store import DamagedStoreError, EventStore
 from state_store.documents import journal
@@ -22,6 +22,7 @@ from state_store.tracker.file import read_tracker_file
 from state_store.tracker.ingest import ingest_tracker_json
 from state_store.values.lazy_dataclass import dataclass
 from state_store.views.anchors import REBUILDS, STORE_REBUILT, Anchor, in_journal, lost
+from state_store.views.archiving import adopt
 from state_store.views.publications import import_publications
 
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
@@ -85,7 +86,9 @@ def examine(database: Path, anchors: Iterable[Anchor]) -> Health:
         return Health(missing=f"{database} is missing" if been_here else "")
     try:
         with EventStore(database) as store:
-            return Health(problems=store.verify(), lost=lost(store, anchors))
+            given_up = archives_given_up(store)
+            found = (p for p in store.verify() if (p.kind, p.version) not in given_up)
+            return Health(problems=tuple(found), lost=lost(store, anchors))
     except DamagedStoreError as error:
         return Health(damage=f"the database {database} is damaged: {error.why}")
 
@@ -95,28 +98,47 @@ def rebuild(
 ) -> Rebuilt:
     """Make the store usable again. `health` is the result of `examine`.
 
-    A store with only a lost end or wrong items is repaired in its file. Raises CannotRunError if a
-    write fails. Raises InputError for an invalid tracker, before any change.
+    A store with only a lost end, wrong items or a lost archive is repaired in its file. Raises
+    CannotRunError if a write fails. Raises InputError for an invalid tracker, before any change.
     """
     if tracker and tracker.exists():
         read_tracker_file(tracker)
     in_place = not (health.damage or health.missing)
-    mendable = in_place and all(problem.kind == "items" for problem in health.problems)
+    mendable = in_place and all(_is_mendable(problem) for problem in health.problems)
     aside = None if mendable else _set_aside(database)
+    unread = {problem.version for problem in health.problems if problem.kind == ARCHIVE}
     entries, _ = journal.load_entries(database.parent)
+    whole = frozenset[str]()
+    if not mendable:
+        with EventStore(database) as store:
+            whole, unread = adopt(store)
     with StateAPI(database) as api:
         api.store.rebuild_items()
         gone = tuple(lost(api.store, {*anchors, *in_journal(database.parent)}))
         streams = {anchor.stream for anchor in gone}  # only these lack events in a repaired store
-        lacking = [e for e in entries.values() if not mendable or _stream(e) in streams]
+        if not mendable:
+            streams |= {_stream(e) for e in entries.values()} - whole
+        lacking = [e for e in entries.values() if _stream(e) in streams]
         for entry in sorted(lacking, key=lambda e: float(e["timestamp"])):
             api.append(_stream(entry), *_event(entry), actor=ACTOR)
         import_publications(api.store, database.parent, is_lost=True)
         items = ingest_tracker_json(api, tracker, ACTOR) if tracker and tracker.exists() else 0
         done = Rebuilt(aside, len(lacking), items, gone)
         why = list(health.sentences)[:_MOST_REASONS]
-        api.append(REBUILDS, STORE_REBUILT, {**done.to_json(), "why": why}, ACTOR)
+        told = {**done.to_json(), "why": why, "archives": sorted(unread)}
+        api.append(REBUILDS, STORE_REBUILT, told, ACTOR)
     return done
+
+
+def archives_given_up(store: EventStore) -> set[tuple[str, int]]:
+    """The problems, by kind and number, of archives that a rebuild could not read."""
+    told = (event["payload"] for event in store.scan(REBUILDS) if event["type"] == STORE_REBUILT)
+    return {(ARCHIVE, number) for payload in told for number in payload.get("archives") or ()}
+
+
+def _is_mendable(problem: Problem) -> bool:
+    """Archive 0 is the table of archives, which is not repaired in place."""
+    return problem.kind == "items" or (problem.kind == ARCHIVE and problem.version > 0)
 
 
 def _set_aside(database: Path) -> Path | None:

@@ -24,6 +24,7 @@ class StoreSummary:
 
     def __init__(self, path: str) -> None:
         quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        self._path = path
         self._connection = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True)
 
     def __enter__(self) -> Self:
@@ -43,7 +44,7 @@ class StoreSummary:
 
     def newest_waves(self, most: int) -> list[str]:
         """The ids of the waves that began last, the newest first."""
-        found: dict[str, None] = {}
+        found: dict[str, int] = {}  # the event of its start, which may be archived
         newest = self._rows("SELECT MAX(id) FROM events")
         last = newest[0][0] if newest else 0
         for block in range(_BLOCKS):
@@ -51,12 +52,18 @@ class StoreSummary:
             if len(found) >= most or end <= 0:
                 break
             rows = self._rows(
-                "SELECT stream FROM events WHERE id <= ? AND id > ? AND type = 'wave_started'"
-                " ORDER BY id DESC",
+                "SELECT stream, MAX(id) FROM events WHERE id <= ? AND id > ?"
+                " AND type = 'wave_started' GROUP BY stream",
                 (end, end - _BLOCK),
             )
-            found |= dict.fromkeys(row[0].partition(":")[2] for row in rows)
-        return list(found)[:most]
+            found = {row[0].partition(":")[2]: row[1] for row in rows} | found
+        archived = self._rows(
+            "SELECT stream, first_id FROM archived WHERE first = 1 AND stream GLOB 'wave:*'"
+            " ORDER BY first_id DESC LIMIT ?",
+            (most,),
+        )
+        found = {row[0].partition(":")[2]: row[1] for row in archived} | found
+        return sorted(found, key=lambda name: -found[name])[:most]
 
     def waves_that_begin(self, begin: str) -> list[str]:
         """The ids of the waves that begin so, however old they are, or only the one with this id.
@@ -73,9 +80,9 @@ class StoreSummary:
         found: dict[str, Any] = {"wave_id": wave_id, "started": None, "finished": None}
         found |= {"aborted": False, "abort_reason": None, "items": [], "shipped": []}
         verdicts: dict[str, str] = {}
-        asked = "SELECT type, ts, payload FROM events WHERE stream = ? AND type IN "
+        asked = "SELECT type, ts, payload, version FROM events WHERE stream = ? AND type IN "
         rows = self._rows(f"{asked}{_SHOWN} ORDER BY version", (f"wave:{wave_id}",))
-        for kind, at, text in rows:
+        for kind, at, text, _ in (*self._archived(f"wave:{wave_id}", rows), *rows):
             payload = json.loads(text)
             if kind == "wave_started":
                 items = payload.get("items")
@@ -91,6 +98,21 @@ class StoreSummary:
                 verdicts[str(payload.get("slug"))] = str(payload.get("verdict"))
         refused = {slug: word for slug, word in verdicts.items() if slug not in found["shipped"]}
         return {**found, "not_shipped": refused, **self._use("wave", wave_id)}
+
+    def _archived(self, stream: str, rows: list[Any]) -> list[Any]:
+        """The rows like these that were archived; the newest of a stream may be in both places."""
+        if not self._rows("SELECT 1 FROM archived WHERE stream = ? LIMIT 1", (stream,)):
+            return []
+        from pathlib import Path  # noqa: PLC0415 - by need
+
+        from state_store.archives.reading import warned  # noqa: PLC0415 - by need
+        from state_store.archives.segments import segments_after  # noqa: PLC0415 - by need
+
+        found = segments_after(self._connection, [stream], 0, by_id=False)
+        past = [row for segment in found for row in warned(segment, Path(self._path).parent)]
+        there = {row[3] for row in rows}
+        shown = (row for row in past if row[4] in _SHOWN and row[6] not in there)
+        return [(row[4], row[1], row[5], row[6]) for row in shown]
 
     def day(self, day: str) -> dict[str, Any]:
         """The use of a UTC day, YYYY-MM-DD."""

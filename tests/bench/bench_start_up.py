@@ -23,7 +23,8 @@ from typing import Any
 
 import pytest
 
-from state_store.database.event_rows import START, encode, row_hash
+from state_store.archives.chain import START, row_hash
+from state_store.database.event_rows import encode
 from state_store.database.schema import INSERT_EVENT
 from state_store.database.store import EventStore
 from tests.support.programs import ROOT, git

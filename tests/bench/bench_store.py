@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from state_store import coordination
-from state_store.database.event_rows import encode, row_hash
+from state_store.archives.chain import row_hash
+from state_store.database.event_rows import encode
 from state_store.database.schema import INSERT_EVENT
 from state_store.database.store import EventStore
 from tests.bench.store_writers import SUBJECTS, TABLES, connect, one_transaction

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from state_store.archives.segments import archive_path
+from tests.bench.past_waves import add_past_waves
 from tests.support.interpreter import PYTHON
 from tests.support.killed import kill_a_run
 from tests.support.programs import ROOT, Project, Ran, call, item, run, tree_hash
 from tests.support.rewound import Rewound
+from tools import doctor, reproduce, state, verify_state
 from tools.gc import main
 
 pytestmark = [
@@ -305,3 +308,34 @@ def test_what_an_ended_run_left_to_be_removed_goes(project: Project) -> None:
     assert steps(project, "--dry-run") == {str(left): "would remove"}
     assert steps(project) == {str(left): "removed"}
     assert not left.exists()
+
+
+def test_events_of_old_waves_leave_the_database_and_are_read_as_before(project: Project) -> None:
+    ship(project, "a", "w1")
+    add_past_waves(project.state, 20)
+    database = project.state / "tracker_events.db"
+
+    def shown() -> list[str]:
+        words = (["waves"], ["wave", "w1"], ["traces"], ["events", "wave:w1"])
+        told = [call(state.main, *word, "--state-dir", project.state) for word in words]
+        assert [(one.code, one.err) for one in told] == [(0, "")] * len(words)
+        return [one.out for one in told]
+
+    before, size = shown(), database.stat().st_size
+    planned = gc(project, "--dry-run", "--older-than", "0").out
+    assert f"would remove past events {database}: 21 waves are old" in planned
+    assert shown() == before
+    assert steps(project, "--older-than", "0")[str(database)] == "removed"
+    assert shown() == before
+    assert database.stat().st_size < size
+    assert str(database) not in steps(project, "--older-than", "0")
+    where = ("--repo", project.top, "--config", project.config)
+    assert call(reproduce.main, "w1", *where).code == 0
+    assert call(verify_state.main, *where[:2], "--state-dir", project.state).code == 0
+    assert ship(project, "b", "w2")["shipped"] == ["b"]
+    archive_path(project.state, 1).unlink()
+    lost = call(verify_state.main, "--state-dir", project.state)
+    assert lost.code == 4
+    assert "1.jsonl.gz is missing; put back a copy of it" in lost.out
+    assert "1.jsonl.gz is missing or incomplete" in call(doctor.main, *project.places()).out
+    assert ship(project, "c", "w3")["shipped"] == ["c"]

@@ -1,0 +1,114 @@
+"""Reads archived events, and merges them with those that are still in the database."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+
+from state_store.archives.chain import row_hash
+from state_store.archives.members import Row, decoded
+from state_store.archives.segments import Segment, archive_path, segments_after
+from state_store.sql.connection import Connection
+
+_BLOCK = 250
+_VERSION = 6  # the column
+_told: set[Path] = set()
+
+
+class BadArchiveError(ValueError):
+    """An archive is missing, or cannot be read. The message is a sentence with its remedy."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path = path
+        super().__init__(f"the archive {path} {why}; put back a copy of it")
+
+
+def rows_of(segment: Segment, state_dir: Path) -> list[Row]:
+    """The events of a segment, as they were written. Raises BadArchiveError."""
+    path = archive_path(state_dir, segment.archive)
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            raise BadArchiveError(path, "is missing")
+        with path.open("rb") as stream:
+            stream.seek(segment.start)
+            member = stream.read(segment.size)
+    except OSError as error:
+        raise BadArchiveError(path, f"cannot be read: {error.strerror or error}") from error
+    if len(member) < segment.size:
+        raise BadArchiveError(path, "is cut off")
+    try:
+        rows = decoded(member)
+    except ValueError as error:
+        raise BadArchiveError(path, f"cannot be read: {error}") from error
+    if not _is_whole(segment, rows):
+        raise BadArchiveError(path, "was changed after it was written")
+    return rows
+
+
+def _is_whole(segment: Segment, rows: Sequence[Row]) -> bool:
+    if [row[_VERSION] for row in rows] != [*range(segment.first, segment.last + 1)]:
+        return False
+    link = segment.root
+    for row in rows:
+        link = row_hash(link, row[1:7])
+        if link != row[7] or row[3] != segment.stream:
+            return False
+    return link == segment.link
+
+
+def warned(segment: Segment, state_dir: Path) -> list[Row]:
+    """Like `rows_of`; none, with a warning on stderr, if they cannot be read."""
+    try:
+        return rows_of(segment, state_dir)
+    except BadArchiveError as error:
+        if error.path not in _told:
+            _told.add(error.path)
+            sys.stderr.write(f"WARNING: {error}; its events are left out\n")
+        return []
+
+
+def with_archived(
+    blocks: Iterable[list[Row]],
+    connection: Connection,
+    state_dir: Path | None,
+    streams: Sequence[str] | None,
+    after: int,
+    column: int,
+) -> Iterator[list[Row]]:
+    """Blocks of the database's rows with the archived rows before and between them, ordered by
+    `column`, the version or the id. Without a folder there are no archives.
+
+    No row is missed if another process archives meanwhile: a block is read before the table of
+    segments, and the newest event of a stream stays in the database.
+    """
+    for block in blocks:
+        if state_dir is None or (column == _VERSION and block[0][_VERSION] == after + 1):
+            yield block  # nothing is missing before it
+        else:
+            last = block[-1][column]
+            found = segments_after(connection, streams, after, by_id=column != _VERSION)
+            archived = _in_order(found, column, partial(warned, state_dir=state_dir))
+            there = {row[column] for row in block}
+            past = (row for row in archived if after < row[column] < last)
+            new = (row for row in past if row[column] not in there)
+            merged = merge(block, new, key=itemgetter(column)) if found else iter(block)
+            while some := list(islice(merged, _BLOCK)):
+                yield some
+        after = block[-1][column]
+
+
+def _in_order(
+    segments: Iterable[Segment], column: int, read: Callable[[Segment], list[Row]]
+) -> Iterator[Row]:
+    """The rows of segments in order of their first, each read only when its first row is due."""
+    waiting: list[Row] = []
+    for segment in segments:
+        begin = segment.first if column == _VERSION else segment.first_id
+        yield from sorted((row for row in waiting if row[column] < begin), key=itemgetter(column))
+        waiting = [row for row in waiting if row[column] >= begin] + read(segment)
+    yield from sorted(waiting, key=itemgetter(column))
