@@ -37,6 +37,7 @@ def test_a_cheat_does_not_know_the_canary(tmp_path: Path) -> None:
     assert [(p.case.name, p.reason) for p in played if p.defence != "canary" or not p.fooled] == []
 
 
+@pytest.mark.more
 def test_an_honest_project_does_not_mistake_the_canary(tmp_path: Path) -> None:
     some = [one for one in canary.HONEST_CANARY if any(word in one[1].name for word in SAMPLE)]
     check_honest(tmp_path / "it", some)

@@ -78,6 +78,7 @@ def ask_with(way: str, seeds: range, folder: Path) -> dict[int, int]:
     return codes
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("way", list(WAYS))
 def test_a_program_refuses_broken_input_in_sentences(way: str, tmp_path: Path) -> None:
     codes = ask_with(way, range(SAMPLE), tmp_path)

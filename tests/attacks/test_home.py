@@ -59,6 +59,7 @@ def test_a_setting_that_the_test_writes_in_the_home_is_hidden_from_it(folder: Pa
     assert verdicts(report) == {"a": "failed"}
 
 
+@pytest.mark.more
 @beside
 def test_a_home_that_cannot_be_written_holds_nothing_up(folder: Path) -> None:
     scene = Scene(folder, FILES)

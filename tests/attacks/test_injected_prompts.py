@@ -376,6 +376,7 @@ def _shipped_beside(stage: Stage) -> Iterator[str]:
                 yield f"shipped: {name}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_a_sample_of_injected_prompts_has_no_effect_outside(level: Level, tmp_path: Path) -> None:
     chosen = [one for one in INJECTIONS if one.name in SAMPLE]
@@ -389,6 +390,7 @@ def test_a_sample_of_cheating_tests_has_no_effect_outside(tmp_path: Path) -> Non
     assert "\n".join(attack(tmp_path, Way(Level.LANDLOCK, by_test=True), chosen)) == ""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("effects", "by_test"), [*((one, False) for one in EFFECTS), (EFFECTS_OF_TESTS, True)]
 )

@@ -220,6 +220,7 @@ def objects_of(repository: Path) -> str:
 
 
 # A program of any kind and a server; those that name a program of their own are in the sweep.
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name",
     [

@@ -74,6 +74,7 @@ def _in_a_pack(scene: Scene, agent: Agent) -> None:
     (scene.repo.path / ".git/objects" / _name(TEST)[:2] / _name(TEST)[2:]).unlink()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("lay", [_in_users, _in_ours, _in_a_pack])
 def test_a_test_of_the_base_that_reads_differently_proves_nothing(
     tmp_path: Path, lay: Callable[[Scene, Agent], None]
