@@ -120,6 +120,7 @@ def test_where_all_is_well_nothing_fails_and_nothing_is_changed(place: Place) ->
     assert sorted(place.project.home.rglob("*")) == before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "level", "says"),
     [
@@ -138,6 +139,7 @@ def test_the_backlog_is_looked_at(place: Place, text: str | None, level: str, sa
     assert (told[0], says in told[1]) == (level, True), told
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("words", "level", "says"),
     [
@@ -163,6 +165,7 @@ def test_where_tests_import_from_is_asked(place: Place, words: str, level: str, 
     assert (told[0], says in told[1]) == (level, True), told
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("path", "made", "level", "says"),
     [
@@ -187,6 +190,7 @@ def test_hooks_are_named_and_a_missing_folder_of_them_is_told(
     assert (told[0], says in told[1]) == (level, True), told
 
 
+@pytest.mark.more
 def test_what_is_to_be_copied_has_to_be_there(place: Place) -> None:
     with place.config.open("a", encoding="utf-8") as config:
         config.write('copy = [".env.test"]\n')
@@ -195,6 +199,7 @@ def test_what_is_to_be_copied_has_to_be_there(place: Place) -> None:
     assert place.level("copy") == ("ok", ".env.test -> ")
 
 
+@pytest.mark.more
 def test_each_line_for_people_has_level_name_detail_and_remedy(place: Place) -> None:
     (place.bin / "claude").unlink()
     done = call(main, "--repo", place.project.top, "--config", place.config)
@@ -215,6 +220,7 @@ def test_a_wrong_configuration_is_one_sentence_and_exit_2(place: Place) -> None:
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "why"), [("nowhere", "is not a folder"), ("home", "is in no git repository")]
 )
@@ -226,6 +232,7 @@ def test_a_named_folder_that_is_in_no_repository_is_exit_2(
     assert why in done.err
 
 
+@pytest.mark.more
 def test_without_a_repository_the_rest_is_looked_at(place: Place) -> None:
     done = call(main, "--json", "--config", place.config)
     checks = {check["name"]: check for check in json.loads(done.out)["checks"]}
@@ -243,6 +250,7 @@ def test_a_key_is_in_no_line_whatever_a_program_prints(place: Place) -> None:
         assert KEY not in done.out + done.err
 
 
+@pytest.mark.more
 def test_a_program_that_does_not_answer_a_backend_is_told(place: Place) -> None:
     place.program("claude", "echo broken install >&2; exit 3")
     level, told = place.level("backend.program")
@@ -257,11 +265,13 @@ def test_a_backend_that_is_not_logged_in_fails(
     assert place.level("backend.login")[0] == "fail"
 
 
+@pytest.mark.more
 def test_no_agent_is_asked_for_work(place: Place) -> None:
     place.examine("--network")
     assert not Path(os.environ["HOME"], "spent").exists()
 
 
+@pytest.mark.more
 def test_the_reviewers_backend_is_looked_at_too(place: Place) -> None:
     place.configure(
         '[backend]\nname = "command"\ncommand = ["git"]\n[review.backend]\nname = "claude"\n'
@@ -273,6 +283,7 @@ def test_the_reviewers_backend_is_looked_at_too(place: Place) -> None:
     assert "set [review.backend] name" in checks["review.backend.program"]["remedy"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("section", ["backend", "review.backend"])
 def test_a_backend_that_nobody_knows_fails_and_the_rest_is_looked_at(
     place: Place, section: str
@@ -295,6 +306,7 @@ def test_without_git_that_is_what_fails(place: Place) -> None:
     assert "without git" in checks["repository"]["detail"]
 
 
+@pytest.mark.more
 def test_an_old_git_fails(place: Place) -> None:
     place.program("git", 'if [ "$1" = version ]; then echo git version 2.31.9; else exit 1; fi')
     done = call(main, "--json", "--config", place.config)
@@ -302,6 +314,7 @@ def test_an_old_git_fails(place: Place) -> None:
     assert check["detail"] == "git version 2.31.9 is too old"
 
 
+@pytest.mark.more
 def test_a_repository_without_a_commit_fails(place: Place, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "unborn")
     level, told = place.level("repository", repo=tmp_path / "unborn")
@@ -309,6 +322,7 @@ def test_a_repository_without_a_commit_fails(place: Place, tmp_path: Path) -> No
     assert "has no commit yet -> make a commit first" in told
 
 
+@pytest.mark.more
 def test_a_detached_head_is_told(place: Place) -> None:
     git(place.project.top, "checkout", "-q", "--detach")
     level, told = place.level("repository")
@@ -347,6 +361,7 @@ def test_a_set_halt_switch_is_told_with_the_command_that_clears_it(place: Place)
     assert f"halt.py --clear --state-dir {place.project.state}" in told
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "content", [b"", b"x" * 50, b"x" * 5000, None], ids=["empty", "short", "other", "cut"]
 )
@@ -363,6 +378,7 @@ def test_a_database_that_no_run_could_open_fails(place: Place, content: bytes | 
     assert {path: path.read_bytes() for path in place.project.state.iterdir()} == before
 
 
+@pytest.mark.more
 def test_a_state_entry_of_tomorrow_means_that_the_clock_is_wrong(place: Place) -> None:
     place.project.state.mkdir()
     entry = place.project.state / "STATE.md"
@@ -372,6 +388,7 @@ def test_a_state_entry_of_tomorrow_means_that_the_clock_is_wrong(place: Place) -
     assert place.level("clock")[0] == "fail"
 
 
+@pytest.mark.more
 def test_a_state_folder_where_agents_work_fails(place: Place) -> None:
     work = place.project.home / "work"
     state = work / "state"
@@ -381,10 +398,12 @@ def test_a_state_folder_where_agents_work_fails(place: Place) -> None:
     assert place.level("state", "--state-dir", place.project.home)[0] == "warn"
 
 
+@pytest.mark.more
 def test_the_repository_itself_is_no_state_folder(place: Place) -> None:
     assert place.level("state", "--state-dir", place.project.top)[0] == "fail"
 
 
+@pytest.mark.more
 def test_a_state_folder_that_is_a_file_fails(place: Place) -> None:
     place.project.state.write_text("", encoding="utf-8")
     level, told = place.level("state")
@@ -399,6 +418,7 @@ def test_workspaces_in_a_checkout_fail(place: Place) -> None:
     assert "choose one outside any" in told
 
 
+@pytest.mark.more
 def test_more_tests_than_cores_are_told(place: Place) -> None:
     place.configure("[limits]\nmax_parallel_tests = 9999\n")
     assert place.level("cores")[0] == "warn"
@@ -416,6 +436,7 @@ def test_a_remote_is_asked_only_with_network(place: Place, tmp_path: Path) -> No
     assert "does not answer" in told
 
 
+@pytest.mark.more
 def test_a_remote_that_wants_a_password_is_no_prompt_and_shows_none(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -428,6 +449,7 @@ def test_a_remote_that_wants_a_password_is_no_prompt_and_shows_none(place: Place
     assert "***@127.0.0.1" in told
 
 
+@pytest.mark.more
 def test_a_remote_that_is_not_there_by_name_fails(place: Place) -> None:
     place.configure('[ship]\nremote = "upstream"\n')
     assert place.level("remote")[0] == "fail"
@@ -442,6 +464,7 @@ def without_roots_rights() -> tuple[str, ...]:
     return (setpriv, "--inh-caps=-all", "--bounding-set=-all")
 
 
+@pytest.mark.more
 def test_folders_that_an_ordinary_user_may_not_write_fail(place: Place, tmp_path: Path) -> None:
     shut = tmp_path / "shut"
     shut.mkdir(mode=0o555)
@@ -457,6 +480,7 @@ def test_folders_that_an_ordinary_user_may_not_write_fail(place: Place, tmp_path
         assert f"{shut} cannot be written: Permission denied" in checks[name]["detail"]
 
 
+@pytest.mark.more
 def test_without_home_and_with_git_alone_on_the_path_it_runs(place: Place) -> None:
     (place.bin / "claude").unlink()
     where = ("--repo", place.project.top, "--state-dir", place.project.state)
@@ -508,6 +532,7 @@ def served(url: str, more: str = "", name: str = "openai-compatible") -> str:
 LISTED = '{"object": "list", "data": [{"id": "coder"}, {"id": "other"}]}'
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["openai-compatible", "codex"])
 def test_a_server_is_asked_for_its_models_and_nothing_else(
     place: Place, monkeypatch: pytest.MonkeyPatch, name: str
@@ -523,6 +548,7 @@ def test_a_server_is_asked_for_its_models_and_nothing_else(
     assert server.asked == [("GET", "/v1/models", f"Bearer {KEY}")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("status", "body", "name", "level", "words"),
     [
@@ -553,6 +579,7 @@ def test_what_a_server_answers_is_told_apart(
     assert KEY not in json.dumps(checks)
 
 
+@pytest.mark.more
 def test_a_server_that_sends_us_elsewhere_is_not_followed(place: Place) -> None:
     with Models(200, LISTED) as there, Models(302, "", Location=f"{there.url}/models") as server:
         place.configure(served(server.url))
@@ -561,6 +588,7 @@ def test_a_server_that_sends_us_elsewhere_is_not_followed(place: Place) -> None:
     assert "answers with 302" in told
 
 
+@pytest.mark.more
 def test_a_server_that_is_not_there_fails(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -570,6 +598,7 @@ def test_a_server_that_is_not_there_fails(place: Place) -> None:
     assert "no answer from" in told
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("url", "name", "words"),
     [
@@ -599,6 +628,7 @@ esac
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("key", "more", "name", "level"),
     [
@@ -626,6 +656,7 @@ LETS_ALL_THROUGH = """while [ "$1" != -- ]; do [ "$1" = --json-status-fd ] && fd
 shift; eval "echo '{\\"exit-code\\": 0}' >&$fd"; exec "$@\""""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="bwrap is a program for Linux")
 @pytest.mark.parametrize(
     ("script", "problem"),
@@ -643,6 +674,7 @@ def test_a_bwrap_counts_only_when_it_confined_a_program(
     assert problem in told
 
 
+@pytest.mark.more
 def test_a_wave_that_wants_more_than_the_machine_has_is_told(place: Place) -> None:
     place.configure('[sandbox]\nlevel = "limits"\nrequire = "bwrap"\n')
     level, told = place.level("sandbox")
