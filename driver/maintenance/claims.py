@@ -107,6 +107,7 @@ IN_A_CHECKOUT = (
     ),
     _tests("attacks", "a sample of the attacks on the evidence is refused", "tests/attacks"),
     _tests("faults", "a sample of kills, crashes and full disks loses nothing", "tests/faults"),
+    _tests("more", "the examples that these samples leave out hold too", "-m", "more"),
     Step("types", "every module is typed strictly", (PYTHON, "-m", "mypy"), needs=("mypy",)),
     Step("style", "the source keeps its rules", (PYTHON, "-m", "ruff", "check", "."), ("ruff",)),
     _tests(
