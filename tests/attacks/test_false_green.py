@@ -1,7 +1,7 @@
 """Wrong work that looks right does not ship at grade A, and honest work does: whole waves on git.
 
-`python -m pytest -m sweep -s tests/attacks/test_false_green.py` plays every case and prints the
-table; a sample is always played.
+`python -m pytest -m sweep -s tests/attacks/test_false_green.py` plays every case, without walls and
+inside of them, and prints the table; a sample is always played.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from driver.walls.wall import Level
 from tests.support.beside import beside_each_other
 from tests.support.corpus import Case, Played, Project, play
 from tests.support.corpus_all import (
@@ -30,11 +31,14 @@ from tests.support.corpus_all import (
     sampled_honest_work,
     size,
 )
+from tests.support.repos import SANDBOX
+from tests.support.walls import needs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 
 DOCUMENT = Path(__file__).parents[2] / "docs/verification.md"
 MAX_REFUSED = 1
+AUTO = "auto"
 
 
 def _play(folder: Path, corpus: Corpus) -> list[tuple[Project, Played]]:
@@ -58,8 +62,23 @@ def _missed(played: list[tuple[Project, Played]]) -> list[str]:
     ]
 
 
+def _missed_inside(played: list[tuple[Project, Played]]) -> list[str]:
+    """Attacks that shipped otherwise than the corpus says. Walls stop many before their defence."""
+    return [
+        f"{project.name}: {one.case.name}: {_became(one)}: {one.reason}"
+        for project, one in played
+        if one.shipped and not (one.read_first and one.grade in one.case.caught.split(" or "))
+    ]
+
+
 def _became(one: Played) -> str:
     return f"SHIPPED at {one.grade}" if one.shipped else one.defence
+
+
+def _at_level(level: str, patched: pytest.MonkeyPatch) -> None:
+    if level == AUTO:
+        needs(Level.LANDLOCK)
+    patched.setenv(SANDBOX, level)
 
 
 def _tell(line: str) -> None:
@@ -94,7 +113,19 @@ def test_no_attack_ships_at_grade_a(
 
 
 @pytest.mark.sweep
-def test_honest_work_ships(tmp_path: Path) -> None:
+@pytest.mark.parametrize("project", [project for project, _ in ATTACKS], ids=lambda one: one.name)
+def test_no_attack_ships_at_grade_a_inside_of_walls(
+    tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _at_level(AUTO, monkeypatch)
+    cases = next(cases for one, cases in ATTACKS if one is project)
+    assert _missed_inside(_play(tmp_path, ((project, cases),))) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("level", [Level.NONE, AUTO])
+def test_honest_work_ships(tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _at_level(level, monkeypatch)
     played = _play(tmp_path, HONEST)
     refused = _refused(played)
     grades = Counter(one.grade for _, one in played if one.shipped)

@@ -300,13 +300,17 @@ def run(
     environ: Mapping[str, str],
 ) -> Finished:
     """Run a command of a role in a checkout that has a private environment."""
-    own = environment_at(folder)
-    variables = {"PATH": f"{own}/bin:{os.environ['PATH']}", "VIRTUAL_ENV": str(own)}
-    env = child_environment(environ, (), variables if (own / "bin").is_dir() else {})
+    env = environment(folder, environ)
     places = places_at(folder, ())
     if role is Role.SETUP:
         places = places_to_prepare(places)
     return walls.around(role, places).run(processes, Command(command, folder, env, 300.0))
+
+
+def environment(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    own = environment_at(folder)
+    variables = {"PATH": f"{own}/bin:{os.environ['PATH']}", "VIRTUAL_ENV": str(own)}
+    return child_environment(environ, (), variables if (own / "bin").is_dir() else {})
 
 
 def failure(
@@ -327,7 +331,7 @@ def failure(
     for command in toolchain.setup:
         done = run(processes, walls, Role.SETUP, command, folder, environ)
         if toolchain.fetches and done.exit_code != 0:
-            outside = processes.run(Command(command, folder, child_environment(environ), 300.0))
+            outside = processes.run(Command(command, folder, environment(folder, environ), 300.0))
             if outside.exit_code != 0:
                 pytest.skip(f"{command} fails here without walls too: {outside.stderr[-200:]}")
         if done.exit_code != 0:
