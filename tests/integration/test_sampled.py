@@ -43,7 +43,8 @@ def test_all(n): pass
 def test_kinds(n, kind): pass
 
 @pytest.mark.more
-def test_long(): pass
+@pytest.mark.parametrize("n", ["x", pytest.param("w", marks=pytest.mark.sweep)])
+def test_long(n): pass
 """
 KEPT = "spread[0] spread[4] spread[8] one[0] all[0] all[1] kinds[x-0] kinds[y-0]"
 
@@ -80,7 +81,7 @@ def test_a_sample_is_spread_over_its_table_or_has_one_case_of_each_kind(tables: 
 def test_what_the_sample_leaves_is_marked_more_and_nothing_is_in_both(tables: Path) -> None:
     more, everything = chosen(tables, "-m", "more"), chosen(tables, "-m", "not sweep")
     assert sorted([*KEPT.split(), *more]) == sorted(everything)
-    assert "long" in more
+    assert "long[x]" in more
 
 
 def test_a_failed_test_says_how_it_is_repeated(tmp_path: Path) -> None:

@@ -8,11 +8,14 @@ import pytest
 
 
 def leave_to_more(items: Iterable[pytest.Item]) -> None:
-    """Mark with `more` each case of a test marked `sampled` that its sample does not have."""
+    """Mark with `more` each case of a test marked `sampled` that its sample does not have. What is
+    marked `sweep` is only that."""
     tables: dict[str, list[pytest.Function]] = {}
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        if isinstance(item, pytest.Function) and "sampled" in marks and "sweep" not in marks:
+        if "sweep" in marks:
+            item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "more"]
+        elif isinstance(item, pytest.Function) and "sampled" in marks:
             tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in tables.values():
         kept = _sample(cases)
