@@ -39,6 +39,13 @@ def test_{0}():
     while "{1}" and not Path("{1}").exists():
         pass
 """
+IN_FOLDERS = """
+import pytest
+@pytest.fixture(scope="session", params=["{0}"])
+def made(): return "{0}"
+def test_first(made): pass
+def test_last(made): pass
+"""
 QUIET = "def test_{0}(tmp_path): assert tmp_path.is_dir()"
 
 
@@ -96,3 +103,13 @@ def test_the_longest_modules_begin_first(tmp_path: Path) -> None:
 
 def cached(folder: Path) -> Path:
     return folder / "cache" / "v" / "tidegate" / "seconds"
+
+
+def test_a_module_of_another_folder_begins_where_nothing_is_set_up(tmp_path: Path) -> None:
+    folders = [tmp_path / "run" / name for name in "abcdef"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / f"test_{folder.name}.py").write_text(IN_FOLDERS.format(folder.name))
+        (folder / f"test_{folder.name}{folder.name}.py").write_text(QUIET.format("x"))
+    code, output = told(tmp_path / "run", 2)
+    assert (code, "18 passed" in output) == (0, True), output

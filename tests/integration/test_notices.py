@@ -134,14 +134,17 @@ def test_a_webhook_that_fails_changes_nothing_and_is_told_without_its_address(
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    ("script", "why"),
-    [("raise SystemExit(3)", "exit 3"), ("import time; time.sleep(60)", "at its limit of 0.5 s")],
+    ("script", "limit_s", "why"),
+    [
+        ("raise SystemExit(3)", 60, "exit 3"),
+        ("import time; time.sleep(60)", 0.5, "at its limit of 0.5 s"),
+    ],
 )
 def test_a_program_that_fails_or_hangs_changes_nothing(
-    tmp_path: Path, script: str, why: str
+    tmp_path: Path, script: str, limit_s: float, why: str
 ) -> None:
     argv = json.dumps([sys.executable, "-c", script])
-    scene = a_scene(tmp_path, f"command = {argv}\ntimeout_s = 0.5")
+    scene = a_scene(tmp_path, f"command = {argv}\ntimeout_s = {limit_s}")
     assert run(scene)["exit_code"] == 0
     said = [line for line in scene.said.getvalue().splitlines() if "notice" in line]
     assert len(said) == 1

@@ -230,10 +230,10 @@ def test_silence_beyond_its_limit_ends_a_command(marked: Marked) -> None:
 
 @on_marked
 def test_a_command_that_prints_now_and_then_is_not_silent(marked: Marked) -> None:
-    text = "for i in 1 2 3 4 5 6 7 8; do echo $i >&2; sleep 0.2; done"
-    done = run(marked.shell(text, silence_s=1.2))
+    text = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do echo $i >&2; sleep 0.2; done"
+    done = run(marked.shell(text, silence_s=3))
     assert (done.ending, done.exit_code) == (Ending.EXITED, 0)
-    assert done.duration_s > 1.2
+    assert done.duration_s > 3
 
 
 @on_marked

@@ -39,6 +39,8 @@ def is_possible(session: pytest.Session) -> bool:
 def run(session: pytest.Session, processes: int) -> None:
     """Run all of the session's tests. Raises RuntimeError when a process ends without having
     reported what it took: nothing that was not run may look as if it had been."""
+    if session.config.option.basetemp:  # which each process would empty otherwise
+        session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     gc.freeze()  # what is there by now need not be copied when garbage is looked for
     modules = _longest_first(_modules(session.items), _cached_times(session.config))
     queue = _queue(len(modules))
@@ -108,14 +110,18 @@ def _work(session: pytest.Session, modules: Sequence[Module], queue: int, writin
     config.workerinput = {}  # type: ignore[attr-defined]
     config.pluginmanager.register(_Reporter(config, writing))
     _capture_apart(config)
+    between = _Between.from_parent(session, name="between")
     for number in _taken(queue):
-        module = modules[number]
-        # Another module's test ends what is of this one, and keeps what is the session's. Which
-        # module comes next is decided when this one is over: none waits for a test that is long.
-        other = modules[number - 1][0] if len(modules) > 1 else None
-        for item, following in pairwise([*module, other]):
-            assert item is not None
+        for item, following in pairwise([*modules[number], between]):
             config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+
+class _Between(pytest.Item):
+    """The test that follows the last one of a module, and is never run: what is the module's ends,
+    what is the session's stays. Which module comes next is decided when that test is over."""
+
+    def runtest(self) -> None:
+        raise NotImplementedError
 
 
 def _capture_apart(config: pytest.Config) -> None:
