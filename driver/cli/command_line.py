@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from tools.settings.load import load as load_settings
 from tools.settings.schema import FLAGS
 from tools.settings.secret_values import secret_values
 
-Job = Callable[[argparse.Namespace, cycle.RunWave, CancellationToken], dict[str, Any]]
+Job = Callable[[argparse.Namespace, cycle.RunWave, CancellationToken, ExitStack], dict[str, Any]]
 
 
 def run_manifest(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
@@ -56,7 +56,12 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
     output = None  # until the file is proven writable
     lines: tuple[str, ...] = ()
     # The secrets are hidden, and signals heard, also around the report, which has to be whole.
-    with hiding_secrets(process_environment()), listening(CancellationToken()) as stop:
+    # Places are removed last: nobody waits for that.
+    with (
+        hiding_secrets(process_environment()),
+        listening(CancellationToken()) as stop,
+        ExitStack() as later,
+    ):
         try:
             require_current_folder()
             check_places(args)
@@ -65,10 +70,10 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
                 from driver.cli import demo  # noqa: PLC0415 - only the demo needs its files
 
                 folder = demo.make(Path(args.demo) if args.demo else None)
-                report = _cycle_report(demo.arguments(args, folder), run_wave, stop)
+                report = _cycle_report(demo.arguments(args, folder), run_wave, stop, later)
                 lines = demo.farewell(folder, report)
             else:
-                report = job(args, run_wave, stop)
+                report = job(args, run_wave, stop, later)
                 lines = summary_lines(report)
         except TidegateError as error:
             report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
@@ -102,7 +107,7 @@ def _progress(args: argparse.Namespace) -> Progress:
 
 
 def _manifest_report(
-    args: argparse.Namespace, run_wave: cycle.RunWave, stop: CancellationToken
+    args: argparse.Namespace, run_wave: cycle.RunWave, stop: CancellationToken, later: ExitStack
 ) -> dict[str, Any]:
     if not args.manifest:
         raise InputError("--manifest is missing: name the JSON file with the wave's items")
@@ -116,6 +121,7 @@ def _manifest_report(
         stop=stop,
         survey=survey,
         from_phase=args.from_phase,
+        clean_up=later,
     )
     request = _wave_request(args, settings, options)
     try:
@@ -176,10 +182,11 @@ def _git(args: argparse.Namespace, settings: Settings, repo: Path | None) -> dic
 
 
 def _cycle_report(
-    args: argparse.Namespace, run_wave: cycle.RunWave, stop: CancellationToken
+    args: argparse.Namespace, run_wave: cycle.RunWave, stop: CancellationToken, later: ExitStack
 ) -> dict[str, Any]:
     repo = _repository(args, [Path(args.tracker).parent] if args.tracker else [])
     settings = _settings(args, repo)
+    options = WaveOptions(settings, repo, progress=_progress(args), stop=stop, clean_up=later)
     report = cycle.run(
         CycleRequest(
             tracker=Path(args.tracker or settings.state_dir / "tracker.json"),
@@ -187,7 +194,7 @@ def _cycle_report(
             dry_run=args.dry_run or not args.execute,
             driver=driver_of(settings),
             state_dir=settings.state_dir,
-            options=WaveOptions(settings=settings, repo=repo, progress=_progress(args), stop=stop),
+            options=options,
             record=Path(args.record) if args.record else None,
             item_filter=ItemFilter(tuple(args.only or ()), tuple(args.label or ()), args.lane),
         ),

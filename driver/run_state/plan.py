@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,8 @@ class WaveOptions:
     by id, why the user wants items of these ids no more. `survey` is what the caller has found out
     already, and `plan` the plan that it has checked. Steps before `from_phase` are taken as done;
     `ask` lets a person decide on each step. `check_ceiling` stands in for `cost_ceiling.check`.
-    `queued` is the number of open items that stay for later waves; None if unknown."""
+    `queued` is the number of open items that stay for later waves; None if unknown. `clean_up` gets
+    the removal of the wave's places, for which no report need wait; None to wait for it."""
 
     settings: Settings | None = None
     repo: Path | None = None
@@ -49,6 +51,7 @@ class WaveOptions:
     plan: Plan | None = None
     check_ceiling: CheckCeiling | None = None
     queued: int | None = None
+    clean_up: ExitStack | None = None
 
 
 @dataclass(frozen=True, slots=True)

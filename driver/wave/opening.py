@@ -40,9 +40,11 @@ from driver.walls.wave_walls import Walls, walls_of
 from driver.wave.item_pipelines import phase_drivers
 from driver.wave.planning import WaveRequest, checked_plan, reviewing_driver
 from driver.wave.repositories import RepositoryOpener, SideProcesses, parallel_tests
+from driver.workspace.run_folder import leave
 from driver.workspace.saved_patch import WORK
 from state_store.api import StateAPI
-from state_store.documents.errors import CannotRunError
+from state_store.documents.errors import CannotRunError, TidegateError
+from state_store.documents.failpoints import failpoint
 from state_store.documents.journal import safe_slug
 from state_store.redaction.installed import hiding
 from state_store.values.lazy_dataclass import replace
@@ -97,7 +99,9 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             spending = cleanup.enter_context(_spending(request, wave_id, api, gates, plan, drivers))
             mark, key = run_mark(run_dir, wave_id), new_key()
             walls = _walls(request, plan, side, drivers, cleanup)
-            contexts = _opener(request, plan, side, mark, key, walls).open(cleanup)
+            places = cleanup.enter_context(contextlib.ExitStack())
+            opener = _opener(request, plan, side, mark, key, walls)
+            contexts = opener.open(cleanup, places)
         wave = Wave(
             wave_id=wave_id,
             plan=plan.items,
@@ -124,6 +128,16 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             phase_backends=_phase_backends(request, plan.settings, by_phase),
         )
         yield _begun(wave, log, cleanup)
+        if request.options.clean_up is not None:
+            leave([context.folder for context in wave.repositories.values()])
+            request.options.clean_up.callback(_closed_quietly, places.pop_all())
+
+
+def _closed_quietly(places: contextlib.ExitStack) -> None:
+    """Remove or keep the places of a wave whose report is out: later runs remove what stays."""
+    failpoint("clean_up.begun")
+    with contextlib.suppress(TidegateError, OSError):
+        places.close()
 
 
 def _begun(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> Wave:

@@ -38,7 +38,7 @@ from driver.workspace.clone_context import CloneContext
 from driver.workspace.in_place import InPlaceContext
 from driver.workspace.repository_context import RepositoryContext
 from driver.workspace.root import workspace_root
-from driver.workspace.run_folder import write_owner
+from driver.workspace.run_folder import left_in, write_owner
 from driver.workspace.setup import place_limits, preparation
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
@@ -87,19 +87,25 @@ class RepositoryOpener:
     ours: tuple[Path, ...]
     walls: Walls
 
-    def open(self, cleanup: contextlib.ExitStack) -> dict[str, RepositoryContext]:
-        """A context for each repository or folder, by its key; `cleanup` closes and removes it.
-        Raises CannotRunError if no workspaces can be made."""
+    def open(
+        self, cleanup: contextlib.ExitStack, places: contextlib.ExitStack
+    ) -> dict[str, RepositoryContext]:
+        """A context for each repository or folder, by its key. `places` closes and removes it,
+        `cleanup` the rest. Raises CannotRunError if no workspaces can be made."""
         contexts: dict[str, RepositoryContext] = {}
         for home in {planned.home.key: planned.home for planned in self.plan.items}.values():
             context: RepositoryContext = (
-                self._repository(home.top, cleanup) if home.top else InPlaceContext(home.folder)
+                self._repository(home.top, cleanup, places)
+                if home.top
+                else InPlaceContext(home.folder)
             )
-            cleanup.callback(context.close)
+            places.callback(context.close)
             contexts[home.key] = context
         return contexts
 
-    def _repository(self, top: Path, cleanup: contextlib.ExitStack) -> CloneContext:
+    def _repository(
+        self, top: Path, cleanup: contextlib.ExitStack, places: contextlib.ExitStack
+    ) -> CloneContext:
         settings = self.settings
         checkout = self.plan.survey.opened_at(top)
         root = workspace_root(settings.workspace.root, settings.environ, checkout)
@@ -109,9 +115,11 @@ class RepositoryOpener:
         except OSError as trouble:
             why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
             raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
+        for left in left_in(root):
+            remove_after_the_run(left, settings.environ)
         finish_removals(root, settings.environ)
         made: list[CloneContext] = []
-        cleanup.callback(_remove, folder, made, settings.environ)
+        places.callback(_remove, folder, made, settings.environ)
         write_owner(folder, self.mark, self.key, checkout)
         git = PrivateGit.create(folder / "private.git", checkout, settings.environ)
         theirs = self.plan.survey.settings_of(top)

@@ -5,7 +5,7 @@ saves the work in its clones."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from state_store.values.lazy_dataclass import asdict, dataclass
 
 OWNER_FILE = "place.json"
 GIT = "private.git"
+_LEFT = "left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,22 @@ def write_owner(folder: Path, mark: str, key: str, repository: Repository) -> No
     top = raw(str(repository.top)).hex()  # a path need not be valid text
     origin = {"run": mark, "key": key, "base": repository.head, "top": top}
     write_json_atomic(folder / OWNER_FILE, asdict(me) | origin)
+
+
+def leave(folders: Iterable[Path]) -> None:
+    """Note that a run needs its folders no more, and only has to remove them."""
+    for folder in folders:
+        with suppress(OSError):
+            (folder / _LEFT).touch()
+
+
+def left_in(root: Path) -> Iterator[Path]:
+    """The folders in `root` that their runs needed no more when they were killed."""
+    for note in root.glob(f"*/{_LEFT}"):
+        folder = note.parent
+        owner = None if folder.is_symlink() else owner_of(folder)
+        if owner is not None and is_alive(owner.maker) is False:
+            yield folder
 
 
 def owner_of(folder: Path) -> FolderOwner | None:
