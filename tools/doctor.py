@@ -54,8 +54,11 @@ def _run(args: argparse.Namespace) -> int:
 
     if args.sandbox:
         from driver.walls.matrix import main as print_matrix
+        from tools.settings.load import load
 
-        print_matrix([])
+        project = Path(args.repo or ".").absolute()
+        settings = load(project=project, config=Path(args.config) if args.config else None)
+        print_matrix([], settings.sandbox.image or "")
         return ExitCode.DONE
     checks = show_each(_checks(args), as_json=args.json)
     well = all(check.ok for check in checks)

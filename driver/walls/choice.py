@@ -93,9 +93,9 @@ def candidates(
     machine = platform.machine()
     abi = facts.landlock_abi if facts.seccomp and known_machine(machine) else 0
     path, folders = environ.get("PATH", os.defpath), tuple(avoid)
-    engine = next(filter(None, (program_outside(one, path, folders) for one in ENGINES)), "")
+    engine = engine_on(path, folders)
     found: list[Means] = []
-    if asked.level is Level.CONTAINER and asked.image and engine:
+    if Level.CONTAINER in (asked.level, asked.require) and asked.image and engine:
         found.append(Means(Level.CONTAINER, machine, program=engine, image=asked.image))
     bwrap = program_outside("bwrap", path, folders)
     if bwrap and known_machine(machine) and facts.seccomp:
@@ -108,6 +108,12 @@ def candidates(
         found.append(Means(Level.LIMITS, machine))
     found.append(Means(Level.NONE, machine))
     return tuple(one for one in found if asked.level in (None, one.level))
+
+
+def engine_on(path: str, avoid: Iterable[Path] = ()) -> str:
+    """The first engine of containers on a PATH; "" for none."""
+    folders = tuple(avoid)
+    return next(filter(None, (program_outside(one, path, folders) for one in ENGINES)), "")
 
 
 def choose(asked: Asked, possible: tuple[Means, ...], held: Callable[[Means], Held]) -> Chosen:
@@ -123,7 +129,10 @@ def choose(asked: Asked, possible: tuple[Means, ...], held: Callable[[Means], He
         if not wrong:
             return Chosen(means, tuple(passed_over))
         passed_over.append(f"{means.name}: {wrong}")
-    reasons = "; ".join(passed_over) or "nothing that it needs was found"
+    needs = "nothing that it needs was found"
+    if Level.CONTAINER in (asked.level, asked.require):
+        needs = f"it needs {' or '.join(ENGINES)} on PATH" if asked.image else "set [sandbox] image"
+    reasons = "; ".join(passed_over) or needs
     least = asked.level or asked.require
     raise WallRefusedError(f"no wall of level {least} can be made here: {reasons}")
 

@@ -1,8 +1,8 @@
 """Turns a command and its wall into the command that runs inside. No I/O.
 
 The supervisor applies the rules of `limits` and `landlock` in the process that becomes the command
-(`driver.execution.wall_entry`). At `bwrap` that process becomes bwrap, and at `container` it is the
-client of the engine.
+(`driver.execution.wall_entry`). At `bwrap` that process becomes bwrap; `container` has a module of
+its own.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ def enclosed(command: Command, wall: Wall, means: Means, status: Path) -> Comman
     argv, folder = tuple(command.argv), command.cwd
     if means.level is Level.NONE:
         return command
-    if means.level is Level.CONTAINER:
-        return replace(command, argv=(*_container(command, wall, means, status), *argv))
     limits = wall.limits
     rules = [f"status={status}", "limit=CORE:0", f"processes={limits.processes}"]
     sizes = {"DATA": limits.data, "FSIZE": limits.file_size}
@@ -58,7 +56,7 @@ def why_not_entered(means: Means, status: str, program: str = "the command") -> 
 
     Only for a command that ended by itself: bwrap tells the start together with the end.
     """
-    if means.level in (Level.NONE, Level.CONTAINER):
+    if means.level is Level.NONE:
         return ""
     told = dict(line.partition(" ")[::2] for line in status.splitlines())
     if "entered" not in told:
@@ -141,22 +139,3 @@ def _needed(
             continue
         made[path] = words[0]
         yield path, words
-
-
-def _container(command: Command, wall: Wall, means: Means, status: Path) -> list[str]:
-    """The arguments of docker or podman. The image brings the system, so only places are bound."""
-    limits = wall.limits
-    scratch = f",size={limits.scratch}" if limits.scratch else ""
-    return [
-        *(means.program, "run", "--rm", "--interactive", "--init", "--pull=never"),
-        *(f"--cidfile={status}", "--read-only", "--ipc=private", f"--tmpfs=/tmp:rw,exec{scratch}"),
-        f"--network={Network.HOST if wall.network is Network.HOST else Network.NONE}",
-        *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
-        *((f"--memory={limits.memory}",) if limits.memory else ()),
-        *((f"--pids-limit={limits.processes}",) if limits.processes else ()),
-        *(f"--user={os.getuid()}:{os.getgid()}", f"--workdir={command.cwd}"),
-        *(f"--env={name}" for name in command.env if name != "PATH"),
-        *(f"--volume={path}:{path}:ro" for path in (*wall.readable, *dict(wall.aliases))),
-        *(f"--volume={path}:{path}:rw" for path in wall.writable),
-        means.image,
-    ]

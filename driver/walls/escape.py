@@ -12,8 +12,14 @@ from driver.execution.processes import Processes
 from driver.walls import attempts
 from driver.walls.inside import run_inside
 from driver.walls.stage import Stage, staged
-from driver.walls.system import hidden_files, hidden_paths, system_aliases, system_paths
-from driver.walls.wall import Limits, Means, Network, Wall
+from driver.walls.system import (
+    hidden_files,
+    hidden_paths,
+    is_of_system,
+    system_aliases,
+    system_paths,
+)
+from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import dataclass, field
 
 TIMEOUT_S = 60.0
@@ -41,8 +47,10 @@ class Held:
 def attempted(means: Means, network: Network, processes: Processes) -> Held:
     """Try to escape from a wall of this level."""
     with staged() as stage:
+        in_image = means.level is Level.CONTAINER
+        system = [path for path in system_paths() if not (in_image and is_of_system(path))]
         wall = Wall(
-            readable=(*system_paths(), Path(attempts.__file__)),
+            readable=(*system, Path(attempts.__file__)),
             writable=(stage.inside,),
             hidden=hidden_paths(),
             hidden_files=hidden_files(),
@@ -56,8 +64,11 @@ def attempted(means: Means, network: Network, processes: Processes) -> Held:
             "processes": _MORE_PROCESSES,
             "own_loopback": network is Network.LOOPBACK and has_loopback,
         }
-        program = (sys.executable, "-I", "-S", "-B", attempts.__file__, json.dumps(facts))
-        environment = {"PATH": os.defpath, "HOME": str(stage.inside), "TMPDIR": str(stage.inside)}
+        # The Python of this machine may not run on the system of an image.
+        interpreter = "python3" if in_image else sys.executable
+        program = (interpreter, "-I", "-S", "-B", attempts.__file__, json.dumps(facts))
+        path = f"{os.defpath}:{Path(sys.executable).parent}" if in_image else os.defpath
+        environment = {"PATH": path, "HOME": str(stage.inside), "TMPDIR": str(stage.inside)}
         command = Command(program, stage.inside, environment, TIMEOUT_S)
         done = run_inside(processes, command, wall, means)
         if done.exit_code != 0:

@@ -7,8 +7,10 @@ allows the rest, because a list of allowed calls breaks with each new C library.
 from __future__ import annotations
 
 import errno
+import json
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 from driver.walls.wall import Network
 from state_store.values.lazy_dataclass import dataclass
@@ -163,6 +165,33 @@ def seccomp_filter(
     pass_on = [_one(_EQUAL, family, len(allowed) - at, 0) for at, family in enumerate(allowed)]
     program += _on_argument(known.socket, 0, [*pass_on, _refuse(errno.EACCES)])
     return b"".join([*program, _one(_RETURN, _ALLOW)])
+
+
+def engine_profile(allowed_families: Iterable[int]) -> str:
+    """The same rules as engines of containers take them. Those of engines by themselves let a
+    command make namespaces."""
+    allowed = tuple(allowed_families)
+    refused = [
+        {"names": [*_REFUSED], "errnoRet": errno.EPERM},
+        {"names": [*_MISSING], "errnoRet": errno.ENOSYS},
+        *(_refused_for("clone", 0, "SCMP_CMP_MASKED_EQ", 1 << bit) for bit in range(25, 31)),
+        _refused_for("clone", 0, "SCMP_CMP_MASKED_EQ", 1 << 17),
+        *(_refused_for("ioctl", 1, "SCMP_CMP_EQ", kind) for kind in _TERMINAL_INPUT),
+        *(
+            _refused_for("socket", 0, "SCMP_CMP_EQ", family)
+            for family in range(_NETLINK + 1)
+            if family not in allowed
+        ),
+        _refused_for("socket", 0, "SCMP_CMP_GT", _NETLINK),
+    ]
+    rules = [{"action": "SCMP_ACT_ERRNO", **one} for one in refused]
+    return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules})
+
+
+def _refused_for(call: str, index: int, how: str, value: int) -> dict[str, Any]:
+    """A rule that refuses a call by the value of an argument, or by a bit of it."""
+    asked = {"index": index, "value": value, "valueTwo": value, "op": how}
+    return {"names": [call], "errnoRet": errno.EPERM, "args": [asked]}
 
 
 def _on_others(known: _Machine) -> list[bytes]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
 from driver.execution.command import Command, Ending, Finished
-from driver.execution.processes import Processes, shell_argv
-from driver.filesystem.temporary import scratch_folder
+from driver.execution.processes import Processes, capture, shell_argv
+from driver.filesystem.temporary import counted_here, scratch_folder
 from driver.walls.breaches import named, watch_of
+from driver.walls.container import PROFILE, STATUS, contained, listing, removal
 from driver.walls.enclose import enclosed, why_not_entered
+from driver.walls.filters import engine_profile, families
 from driver.walls.groups import MEMORY, PIDS, Group, group_for
 from driver.walls.wall import Level, Limits, Means, Wall
 from state_store.values.lazy_dataclass import replace
+from tools.settings.load import process_environment
+
+_ENGINE_S = 60.0
 
 
 def run_inside(
@@ -23,10 +33,13 @@ def run_inside(
     # The engine of a container has groups of its own.
     counted = Limits() if means.level is Level.CONTAINER else wall.limits
     with scratch_folder() as folder, group_for(counted) as group:
-        status = folder / "status"
+        status = folder / STATUS
         watched = replace(command, argv=inner, watch=watch_of(wall, group))
-        outer = enclosed(watched, _in_group(wall, group), means, status)
-        finished = _without_wrapper(processes.run(outer, name=name), means)
+        if means.level is Level.CONTAINER:
+            finished = _in_container(processes, watched, wall, means, folder, name)
+        else:
+            outer = enclosed(watched, _in_group(wall, group), means, status)
+            finished = _without_wrapper(processes.run(outer, name=name), means)
         told = status.read_text(encoding="utf-8") if status.exists() else ""
         finished = named(finished, wall.limits, group)
     if finished.ending is not Ending.EXITED:
@@ -37,6 +50,43 @@ def run_inside(
     last = finished.stderr.strip().rpartition("\n")[2]
     words = f"{reason}: {last}" if last else reason
     return replace(finished, ending=Ending.COULD_NOT_START, exit_code=None, reason=words)
+
+
+def _in_container(
+    processes: Processes, command: Command, wall: Wall, means: Means, folder: Path, name: str
+) -> Finished:
+    """Run the command in a container, of which nothing is left."""
+    (folder / STATUS).touch(mode=0o600)
+    profile = engine_profile(families(wall.network, unix_sockets=True))
+    (folder / PROFILE).write_text(profile, encoding="ascii")
+    there = tuple(path for path in wall.readable if os.path.exists(path))  # noqa: PTH110
+    environ, own = process_environment(), f"{_ours()}{os.getpid()}-{secrets.token_hex(8)}"
+    outer = contained(command, replace(wall, readable=there), means, folder, own, environ)
+    finished = processes.run(outer, name=name)
+    if finished.ending is not Ending.EXITED:
+        _engine(removal(means, own))
+    return finished
+
+
+def remove_left_containers(means: Means) -> None:
+    """Remove the containers of ended runs of this boot: a killed client leaves its own behind."""
+    for name in _engine(listing(means, _ours())).split() if counted_here() else ():
+        owner = name.removeprefix(_ours()).partition("-")[0]
+        if name.startswith(_ours()) and not Path("/proc", owner).exists():
+            _engine(removal(means, name))
+
+
+def _ours() -> str:
+    """The begin of the names of containers whose runs are numbered as this process is."""
+    return f"tidegate-{counted_here()}-"
+
+
+def _engine(command: tuple[str, ...]) -> str:
+    """The output of a command of the engine; "" if that fails, as it tells people by itself."""
+    with suppress(OSError):
+        done = capture(command, cwd=Path("/"), env=process_environment(), timeout_s=_ENGINE_S)
+        return os.fsdecode(done.stdout) if done.ok else ""
+    return ""
 
 
 def _in_group(wall: Wall, group: Group) -> Wall:

@@ -10,14 +10,18 @@ from driver.execution.sandbox_probe import kernel_facts
 from driver.walls.attempts import ATTEMPTS
 from driver.walls.choice import Asked, candidates
 from driver.walls.escape import ESCAPES, Held, attempted
-from driver.walls.wall import Means, Network
+from driver.walls.wall import Level, Means, Network
 
 
-def main(words: list[str]) -> None:
-    """Test each level that may work here, and print a row for each attempt."""
+def main(words: list[str], image: str = "") -> None:
+    """Test each level that may work here, and print a row for each attempt. The level `container`
+    needs an image."""
     network = Network(words[0]) if words else Network.LOOPBACK
     processes = Processes()
-    possible = candidates(Asked(), kernel_facts(), os.environ, ())
+    facts, in_image = kernel_facts(), Asked(Level.CONTAINER, image=image)
+    possible = tuple(
+        means for asked in (in_image, Asked()) for means in candidates(asked, facts, os.environ, ())
+    )
     columns = [(_title(means), attempted(means, network, processes)) for means in possible]
     who = "root" if os.getuid() == 0 else "an ordinary user"
     lines = [f"As {who}, network {network}", _row("", [title for title, _ in columns])]

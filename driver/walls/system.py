@@ -11,6 +11,7 @@ from pathlib import Path
 from driver.homes.toolchains import TOOLCHAIN_PLACES
 from driver.walls.roles import System
 from driver.walls.wall import Role
+from state_store.values.lazy_dataclass import replace
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
@@ -89,6 +90,17 @@ def system_here(
     )
 
 
+def beside_an_image(system: System) -> System:
+    """The parts of this machine that commands in a container find beside its image."""
+    own = tuple(path for path in system.readable if not is_of_system(path))
+    return replace(system, readable=own, hidden=(), hidden_files=(), aliases=())
+
+
+def is_of_system(path: Path) -> bool:
+    """True for a path that an image has by itself."""
+    return _is_below(str(path), _SYSTEM)
+
+
 def _links(home: Path, paths: Iterable[Path]) -> tuple[tuple[str, str], ...]:
     """The names in a private home of parts of the user's own, and their places there."""
     inside = (one for one in _outermost(paths) if home in one.parents)
@@ -137,6 +149,11 @@ def _is_below(path: str, places: Iterable[str]) -> bool:
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in places)
 
 
+def _is_folder(path: Path) -> bool:
+    """True for a folder in reach. The variables of a user may name those of another."""
+    return os.path.isdir(path)  # noqa: PTH112 - it raises nothing
+
+
 def hidden_paths() -> tuple[Path, ...]:
     """The folders with keys of the machine that this user could read."""
     return tuple(Path(name) for name in _HIDDEN if os.access(name, os.R_OK))
@@ -154,7 +171,7 @@ def _named_toolchains(
     `avoid` would open more than a toolchain; one of cargo may hold a key."""
     for name in TOOLCHAIN_PLACES:
         path = Path(environ.get(name) or "-")
-        if name == "CARGO_HOME" or not path.is_absolute() or not path.is_dir():
+        if name == "CARGO_HOME" or not path.is_absolute() or not _is_folder(path):
             continue
         if not _meets(path, (home,), avoid):
             yield path
@@ -172,7 +189,7 @@ def _path_programs(path: str, home: Path, avoid: Iterable[Path]) -> tuple[Path, 
     folders = [one for one in dict.fromkeys(given) if not _is_below(str(one), ("/mnt",))]
     behind = (one for folder in folders for one in _linked_from(folder))
     parts = [part for folder in (*folders, *behind) for part in _programs_in(folder, home)]
-    named = (one for one in folders if one.is_absolute() and one.is_dir())
+    named = (one for one in folders if one.is_absolute() and _is_folder(one))
     apart = (one for one in named if not _meets(one, (home,), avoid))
     return tuple(dict.fromkeys((*parts, *apart)))
 
@@ -208,7 +225,7 @@ def program_places(words: Iterable[str], home: Path) -> tuple[Path, ...]:
 
 def _programs_in(folder: Path, home: Path) -> Iterator[Path]:
     """The folder itself, if it is a `bin`, and what it runs on; nothing of one around the home."""
-    if not folder.is_absolute() or not folder.is_dir() or home.is_relative_to(folder):
+    if not folder.is_absolute() or not _is_folder(folder) or home.is_relative_to(folder):
         return
     above = folder.parent
     if folder.name == ".bin" or (above / "pyvenv.cfg").is_file():

@@ -15,10 +15,10 @@ from driver.homes.compiled import CompilerCaches
 from driver.homes.login import LoginFile, give_back
 from driver.homes.private_home import HomeRecipe
 from driver.walls.choice import Asked, Chosen, WallRefusedError, walls_here
-from driver.walls.inside import run_inside
+from driver.walls.inside import remove_left_containers, run_inside
 from driver.walls.machine import limits_of
 from driver.walls.roles import Places, RoleSettings, System, wall_of
-from driver.walls.system import system_here
+from driver.walls.system import beside_an_image, is_of_system, system_here
 from driver.walls.wall import NETWORK_OF, Level, Means, Network, Role, Wall
 from state_store.documents.errors import CannotRunError
 from state_store.values.lazy_dataclass import dataclass, field, replace
@@ -59,7 +59,9 @@ class Enclosure:
             return finished
 
     def reading(self, paths: Iterable[Path]) -> Enclosure:
-        """Give the same wall with `paths` readable as well."""
+        """Give the same wall with `paths` readable as well. An image has those of its system."""
+        if self.means.level is Level.CONTAINER:
+            paths = (path for path in paths if not is_of_system(path))
         return replace(self, wall=replace(self.wall, readable=(*self.wall.readable, *paths)))
 
     def lending(self, login: Iterable[LoginFile]) -> Enclosure:
@@ -199,6 +201,9 @@ def walls_of(
         raise CannotRunError(f"[sandbox]: {refused}") from refused
     roles = {Role(name): _role(Role(name), one) for name, one in settings.sandbox_roles.items()}
     system = system_here(settings.environ, of_checkers, avoid)
+    if chosen.means.level is Level.CONTAINER:
+        system = beside_an_image(system)
+        remove_left_containers(chosen.means)
     homes = settings.sandbox.home == PRIVATE
     return Walls(chosen.means, system, MappingProxyType(roles), chosen.passed_over, homes)
 

@@ -329,6 +329,26 @@ def test_nothing_escapes_from_a_user_who_runs_much_else() -> None:
     assert found == {name: KNOWN.get(name, set()) for name in found}
 
 
+LOOKS_AROUND = """
+import os
+from driver.walls.system import system_here
+try:
+    system_here(dict(os.environ))
+    print("looked")
+except OSError as error:
+    print(error)
+"""
+
+
+def test_variables_that_name_the_places_of_another_user_are_no_failure(tmp_path: Path) -> None:
+    closed = place(tmp_path, "closed")
+    place(closed, "bin")
+    closed.chmod(0)
+    named = {"PYENV_ROOT": f"{closed}/x", "PATH": f"{closed}/bin:{os.defpath}"}
+    assert by_an_ordinary_user(LOOKS_AROUND, named) == "looked\n"
+    closed.chmod(0o700)
+
+
 def by_an_ordinary_user(script: str, environ: dict[str, str]) -> str:
     """The output of a script that imports Tidegate, run without `site`."""
     user = 65534 if os.getuid() == 0 else os.getuid()

@@ -251,3 +251,11 @@ def test_only_the_base_fills_the_compilers_cache_of_later_runs(tmp_path: Path, l
     last = next(one for one in reversed(receipts(report, "a")) if one["purpose"] == "proof")
     printed = Path(last["outputFile"]).read_text("utf-8")
     assert printed.split() == ["base", "testexpire.txt"]
+
+
+def test_a_wave_without_an_image_does_not_begin(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a.txt": "x"}, environ={"TIDEGATE_SANDBOX_LEVEL": "container"})
+    report, driver = scene.play({}, [item("a", "a.txt", ["true"])])
+    assert report["exit_code"] == 4
+    assert "set [sandbox] image" in report["error"]
+    assert driver.requests == []

@@ -24,6 +24,7 @@ from driver.walls.choice import (
     kept_choice,
     text_to_keep,
 )
+from driver.walls.container import contained
 from driver.walls.enclose import enclosed, why_not_entered
 from driver.walls.escape import ESCAPES, Held
 from driver.walls.filters import families, seccomp_filter
@@ -144,12 +145,29 @@ def test_limits_are_rules_at_every_level_with_rules() -> None:
         assert {"limit=DATA:1048576", "limit=FSIZE:5", "processes=7", "limit=CORE:0"} <= set(words)
 
 
+def in_container(means: Means = ENGINE, **changes: Any) -> Command:
+    wall, own = replace(WALL, **changes), {"PATH": "/usr/bin", "HOME": "/home/user"}
+    return contained(COMMAND, wall, means, Path("/status"), "name", own)
+
+
 def test_a_container_gets_the_places_and_the_names_of_variables() -> None:
-    argv = inside(ENGINE, network=Network.LOOPBACK, limits=Limits(processes=9)).argv
+    command = in_container(network=Network.LOOPBACK, limits=Limits(processes=9))
+    argv = command.argv
     assert argv[:2] == ("/usr/bin/podman", "run")
-    assert {f"--volume={WORK}:{WORK}:rw", "--volume=/usr:/usr:ro", "--env=CI"} <= set(argv)
-    assert {"--network=none", "--pids-limit=9", "--cap-drop=ALL"} <= set(argv)
-    assert argv[-3:] == ("image:1", "make", "test")
+    assert {
+        f"--mount=type=bind,source={WORK},target={WORK}",
+        "--mount=type=bind,source=/usr,target=/usr,readonly",
+        "--env=CI",
+    } <= set(argv)
+    assert {"--network=none", "--pids-limit=9", "--cap-drop=ALL", "--read-only"} <= set(argv)
+    assert argv[argv.index("image:1") + 1] == "-c"
+    assert argv[-2:] == ("make", "test")
+    assert command.env["HOME"] == "/home/user"  # where the engine has its images
+
+
+def test_a_comma_in_a_place_is_no_option_of_a_mount() -> None:
+    argv = in_container(writable=(Path('/a,b"c'),)).argv
+    assert '--mount=type=bind,"source=/a,b""c","target=/a,b""c"' in argv
 
 
 @pytest.mark.parametrize(
@@ -160,6 +178,8 @@ def test_a_container_gets_the_places_and_the_names_of_variables() -> None:
         (LANDLOCK, "failed x: no\n", "the wall landlock-7 could not be made: x: no"),
         (BWRAP, "entered\n", "bwrap did not start make"),
         (BWRAP, 'entered\n{ "child-pid": 3 }\n{ "exit-code": 1 }\n', ""),
+        (ENGINE, "entered\n", ""),
+        (ENGINE, "", "the wall container could not be made"),
         (NONE, "", ""),
     ],
 )

@@ -32,7 +32,8 @@ class SandboxSettings:
     """`private` gives each command a home and a temporary folder of its own, with links to your
     toolchains; with `host` they have yours, which a wave says in its first lines"""
     image: str | None = setting(kinds.TEXT)
-    """the image of the kind `container`"""
+    """the image of the kind `container`, which podman or docker has already
+    ([more](security.md#containers))"""
 
 
 @dataclass(frozen=True, slots=True)
