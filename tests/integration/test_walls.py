@@ -212,8 +212,6 @@ def test_two_runs_may_listen_on_the_same_port(name: str, tmp_path: Path) -> None
 def test_each_run_has_shared_memory_of_its_own(name: str) -> None:
     means = means_of(name)
     with scratch_folder() as folder:
-        if folder.is_relative_to("/dev/shm"):
-            pytest.skip("the work lies in shared memory")
         done = run(folder, means, python("import multiprocessing; multiprocessing.Lock()"))
     assert (done.exit_code, done.stderr) == (0, "")
 
