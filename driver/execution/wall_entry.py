@@ -87,6 +87,9 @@ def _enter(rules: Rules, status: int) -> list[bytes]:
     own = rules.all("own")
     if own:
         _own_namespaces(own, rules)
+    elif rules.all("target"):
+        _enter_namespaces(_NEW_MOUNTS)
+        _lay_layers(rules)
     for name, _, value in (word.partition(":") for word in rules.all("limit")):
         _limit(name, int(value))
     if rules.one("abi"):
@@ -132,11 +135,9 @@ def _tasks_of(user: int) -> int:
     return found
 
 
-def _own_namespaces(own: list[str], rules: Rules) -> None:
-    """Move into a network with only a loopback, and to mounts where only the places of `write` and
-    new folders for those of `cover` can be written."""
+def _enter_namespaces(wanted: int) -> None:
+    """Move into namespaces of our own, with mounts that nobody else sees."""
     user, group = os.geteuid(), os.getegid()
-    wanted = _NEW_MOUNTS | _NEW_IPC | (_NEW_NET if "network" in own else 0)
     if _LIBC.unshare(wanted) != 0:
         _checked(_LIBC.unshare(_NEW_USER | wanted), "namespaces of its own")
         for file, text in (
@@ -147,6 +148,22 @@ def _own_namespaces(own: list[str], rules: Rules) -> None:
             with open(f"/proc/self/{file}", "w") as mapping:  # noqa: PTH123
                 mapping.write(text)
     _checked(_LIBC.mount(b"none", b"/", None, _PRIVATE_BELOW, None), "own mounts")
+
+
+def _lay_layers(rules: Rules) -> None:
+    """Let each target show its lower folder. What is written there goes to the upper one."""
+    for parts in zip(*map(rules.all, ("lower", "upper", "beside", "target")), strict=True):
+        lower, upper, beside, target = map(os.fsencode, parts)
+        how = b"lowerdir=%b,upperdir=%b,workdir=%b,userxattr" % (lower, upper, beside)
+        done = _LIBC.mount(b"overlay", target, b"overlay", _NO_DEVICES, how)
+        _checked(done, os.fsdecode(target))
+
+
+def _own_namespaces(own: list[str], rules: Rules) -> None:
+    """Move into a network with only a loopback, and to mounts where only the places of `write` and
+    new folders for those of `cover` can be written."""
+    _enter_namespaces(_NEW_MOUNTS | _NEW_IPC | (_NEW_NET if "network" in own else 0))
+    _lay_layers(rules)
     covered = [path for path in rules.all("cover") if os.path.isdir(path)]  # noqa: PTH112
     for folder in covered:
         _cover(folder, [*rules.all("read"), *rules.all("write")], rules.one("scratch"))

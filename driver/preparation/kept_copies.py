@@ -15,6 +15,7 @@ import itertools
 import os
 import stat
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -63,6 +64,12 @@ class KeptCopies:
         from."""
         return not any("__pycache__" in name.split("/") for name in self.names)
 
+    @property
+    def are_folders(self) -> bool:
+        """True if each path is a folder, and none is in another."""
+        inner = any(one.startswith(f"{other}/") for one in self.names for other in self.names)
+        return not inner and all(_is_folder(self._top / name) for name in self.names)
+
     def changed(self) -> tuple[str, ...]:
         """The names whose sources are not as they were at the start."""
         return tuple(name for name in self.names if self._source(name) != self._at_start[name])
@@ -71,9 +78,13 @@ class KeptCopies:
         """True for a path that is copied, or in a copied folder."""
         return path in self.names or path.startswith(tuple(f"{name}/" for name in self.names))
 
+    def meets(self, path: str) -> bool:
+        """True for a path that is or holds a copied one, or is in one."""
+        return self.holds(path) or any(one.startswith(f"{path}/") for one in self.names)
+
     def lay(self, place: Path) -> KeptCopy:
         """A copy in the folder `place`. Raises OSError."""
-        self._require_inside(place)
+        self.require_inside(place)
         with self._lock:
             spare = self._waiting.pop() if self._waiting else None
         if spare is not None:
@@ -87,7 +98,7 @@ class KeptCopies:
 
     def lay_for_agent(self, place: Path) -> KeptCopy:
         """A copy in the folder `place`, perhaps that of an agent that has ended. Raises OSError."""
-        self._require_inside(place)
+        self.require_inside(place)
         with self._lock:
             aside = self._aside.pop() if self._aside else None
         if aside is not None:
@@ -103,7 +114,7 @@ class KeptCopies:
 
     def put_aside(self, copy: KeptCopy) -> None:
         """Take the copy of an agent that has ended out of its clone. Raises OSError."""
-        self._require_inside(copy.place)
+        self.require_inside(copy.place)
         if copy.place.is_symlink() or len(self._aside) >= _MOST_ASIDE:
             return
         folder = self._spare / str(next(self._numbers))
@@ -114,7 +125,7 @@ class KeptCopies:
 
     def copy_to(self, place: Path) -> None:
         """Make a copy in the folder `place` that stays there. Raises OSError."""
-        self._require_inside(place)
+        self.require_inside(place)
         for name in self.names:
             known = self._at_start[name]
             copy_folder(self._top / name, place / name, self._environ, known)
@@ -143,7 +154,7 @@ class KeptCopies:
     def _listing(self, place: Path) -> StatListing:
         return StatListing(place, self.names, expected=self.size, by_content=self._by_content)
 
-    def _require_inside(self, place: Path) -> None:
+    def require_inside(self, place: Path) -> None:
         """Raise OSError if a link of the tree leads a copied path out of `place`."""
         top = os.path.realpath(place)
         for name in self.names:
@@ -175,14 +186,37 @@ class KeptCopies:
         return folders
 
 
-class KeptCopy:
+class LaidCopy(ABC):
+    """A copy that was laid in the folder `place`. `newest_ns` is the time of the last file that was
+    copied again."""
+
+    place: Path
+    newest_ns = 0
+
+    @abstractmethod
+    def put_back(self) -> bool:
+        """Undo the changes of the last test; False if that is impossible. Raises OSError."""
+
+    @abstractmethod
+    def give_back(self) -> None:
+        """Take the copy out of its place, for the next place. Raises OSError."""
+
+    @abstractmethod
+    def put_aside(self) -> None:
+        """Take the copy out of the clone of an agent that has ended. Raises OSError."""
+
+    def discard(self) -> None:
+        """End the use of the place, with which the copy goes. Raises OSError."""
+        return
+
+
+class KeptCopy(LaidCopy):
     """The copy in the folder `place`. `seen` is its stat data as it was laid."""
 
     def __init__(self, copies: KeptCopies, place: Path, listing: StatListing) -> None:
         self.place, self.listing = place, listing
         self.seen = dict(listing.look())
         self.names = frozenset(copies.names)
-        self.newest_ns = 0  # the time of the last file that was copied again
         self._copies = copies
 
     def moved_to(self, place: Path) -> None:
@@ -190,7 +224,6 @@ class KeptCopy:
         self.place, self.listing = place, self.listing.at(place)
 
     def put_back(self) -> bool:
-        """Undo the changes of the last test; False if that is impossible. Raises OSError."""
         above = {folder for name in self.names for folder in (self.place / name).parents}
         if any(folder.is_symlink() for folder in above if folder.is_relative_to(self.place)):
             return False  # what is behind a link may be another's
@@ -210,11 +243,9 @@ class KeptCopy:
         return now == self.seen
 
     def give_back(self) -> None:
-        """Take the copy out of its place, for the next place. Raises OSError."""
         self._copies.take_back(self)
 
     def put_aside(self) -> None:
-        """Take the copy out of the clone of an agent that has ended. Raises OSError."""
         self._copies.put_aside(self)
 
     def _mended(self, path: str, now: Signature | None) -> bool:

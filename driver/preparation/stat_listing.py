@@ -80,7 +80,7 @@ class StatListing:
         return self._with_content(seen)
 
     def look_at(self, printed: bytes) -> Mapping[str, Signature]:
-        """As `look`, with the output of `find` that the caller has."""
+        """Give what `look` gives, from the output of `find` that the caller has."""
         if printed != self._printed:
             self._seen = dict(self._parsed(printed))
             self._printed = printed

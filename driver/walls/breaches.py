@@ -48,7 +48,8 @@ def watch_of(wall: Wall, group: Group) -> Callable[[int, int], str] | None:
     memory = 0 if group.counts(MEMORY) else limits.memory
     if not (memory or limits.output or limits.disk != 0):
         return None
-    disks = list(_disks(wall.writable)) if limits.disk != 0 else []
+    writable = (*wall.writable, *(layer.upper for layer in wall.layers))
+    disks = list(_disks(writable)) if limits.disk != 0 else []
     began = time.time()
 
     def reached(root: int, printed: int) -> str:

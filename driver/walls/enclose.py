@@ -40,6 +40,8 @@ def enclosed(command: Command, wall: Wall, means: Means, status: Path) -> Comman
     rules += [f"group={path}" for path in wall.groups]
     if means.landlock_abi:
         rules.append(f"abi={means.landlock_abi}")
+    parts = ("lower", "upper", "beside", "target")
+    rules += [f"{part}={getattr(layer, part)}" for layer in wall.layers for part in parts]
     if means.level is Level.BWRAP:
         # A namespace hides the sockets of the file system, so opening one is no danger.
         allowed = families(wall.network, unix_sockets=True)

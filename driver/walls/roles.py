@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from driver.walls.wall import NETWORK_OF, Limits, Network, Role, Wall
+from driver.walls.wall import NETWORK_OF, Layer, Limits, Network, Role, Wall
 from state_store.values.lazy_dataclass import dataclass, field
 
 
@@ -38,7 +38,7 @@ class Places:
     `own` are the home and temporary folder of a set-up, which stay; without them the command gets
     new ones. `objects` are the folders from which its git borrows. `prepared` is what the set-up
     installed: only a set-up may write it; `prepared_home` is the home that a set-up had. `read` and
-    `written` are further places of the command.
+    `written` are further places of the command, and `layers` lie in `work`.
     """
 
     work: Path
@@ -48,6 +48,7 @@ class Places:
     prepared_home: Path | None = None
     read: tuple[Path, ...] = ()
     written: tuple[Path, ...] = ()
+    layers: tuple[Layer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +87,5 @@ def wall_of(role: Role, places: Places, system: System, settings: RoleSettings) 
         network=settings.network or NETWORK_OF[role],
         unix_sockets=settings.unix_sockets,
         limits=settings.limits,
+        layers=places.layers,
     )

@@ -73,13 +73,24 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Layer:
+    """A folder that a command sees at `target`, an empty folder: it shows `lower`, and what the
+    command changes there is in `upper`. `beside` is the kernel's own, beside it."""
+
+    lower: Path
+    upper: Path
+    beside: Path
+    target: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Wall:
     """The rules for a command. Paths are absolute. The deepest path that holds a file decides.
 
     All that is neither `readable` nor `writable` is out of reach. The folders `hidden`, and the
     `hidden_files`, lie inside of readable ones, and so do the targets of `aliases`. `unix_sockets`
     allows sockets of the file system at the levels that cannot hide them. `groups` are the
-    `cgroup.procs` files that the command joins.
+    `cgroup.procs` files that the command joins. `layers` are for levels with mounts of their own.
     """
 
     readable: tuple[Path, ...] = ()
@@ -91,6 +102,7 @@ class Wall:
     unix_sockets: bool = False
     limits: Limits = field(default_factory=Limits)
     groups: tuple[Path, ...] = ()
+    layers: tuple[Layer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +130,11 @@ class Means:
     def is_closed(self) -> bool:
         """True if commands inside are kept from files outside."""
         return self.level.at_least(Level.LANDLOCK)
+
+    @property
+    def has_mounts(self) -> bool:
+        """True if a command can have `layers`."""
+        return self.namespaces or self.level is Level.BWRAP
 
     @property
     def has_own_loopback(self) -> bool:

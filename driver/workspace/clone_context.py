@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from driver.checkout_guard.guard import CheckoutGuard
@@ -25,7 +26,8 @@ from driver.filesystem.tree import (
 )
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.repository import borrow_objects, read_from, replace_in_refs
-from driver.preparation.kept_copies import KeptCopies, KeptCopy
+from driver.preparation.kept_copies import KeptCopies, LaidCopy
+from driver.preparation.layered_copies import LayeredCopy
 from driver.preparation.removal import Removal
 from driver.preparation.setup_reads import SetupKey, SetupReads
 from driver.preparation.stat_listing import StatListing
@@ -78,15 +80,11 @@ class CloneContext(GitContext):
         self._copies = KeptCopies(
             repository.top, prepare.copy, git.environ, folder / "copies", by_content=by_content
         )
+        self._layered = setup.layered(self._copies, folder / "layers", prepare)
         for name in ("items", "proving", "reading", "indexes"):
             (folder / name).mkdir(exist_ok=True)
-        self.warm = WarmPlaces(
-            git,
-            folder / "warm",
-            lambda tree: self.files_in(self._changed_from_base(tree)),
-            self.remove,
-            by_content=by_content,
-        )
+        files, place = lambda tree: self.files_in(self._changed_from_base(tree)), folder / "warm"
+        self.warm = WarmPlaces(git, place, files, self.remove, by_content=by_content)
         self.checkouts = self.pool(1)
         self._reviewed = TestCheckouts(_MOST_REVIEWS, self._make_reading_copy, self._renew_git)
 
@@ -115,7 +113,7 @@ class CloneContext(GitContext):
         self.checkouts.close()
         folder = self.folder / f"at-{commit[:12]}"
         moved = CloneContext(folder, self.git, replace(self.repository, head=commit), self._prepare)
-        moved.warm.kept = self.warm.kept
+        moved.warm.kept, moved._layered = self.warm.kept, self._layered
         self.checkouts = moved.pool(size)
 
     def workspace(
@@ -123,13 +121,14 @@ class CloneContext(GitContext):
     ) -> CloneWorkspace:
         name = safe_slug(slug)  # an item may be called ../../home, and its folder is removed later
         top, index = self.folder / "items" / name, self.folder / "indexes" / name
-        lay = self._copies.lay_for_agent if self.hands_on else self._copies.copy_to
+        ignored, own = partial(self.git.ignored, top, index), [one.path for one in owned]
+        lay = partial(self._layered.lay_for_agent, own, ignored, hands_on=self.hands_on)
         environment, kept, _ = self._furnish(top, index, self.base_tree, self.paths, lay, AGENTS)
         exclude(top)
         made = CloneWorkspace(self, top, index, work_dir, owned)
         made.kept = kept
         made.environment, made.beside = environment, setup.environment_at(top)
-        if self._starts_dirty:
+        if self._starts_dirty or (self._prepare.copy and not isinstance(kept, LayeredCopy)):
             # Before the start tree is collected, which takes longer than a tick of the clock.
             tick = index.with_suffix(".tick")
             tick.write_bytes(b"")  # gets the current time of the file system
@@ -208,7 +207,7 @@ class CloneContext(GitContext):
     def _starts_dirty(self) -> bool:
         """True if a prepared clone may differ from the base, by set-up or by line-end
         attributes."""
-        return bool(self._prepare.copy or self._prepare.setup or self.has_attributes)
+        return bool(self._prepare.setup or self.has_attributes)
 
     def _make_checkout(self, number: int, tree: str) -> TreeCheckout:
         """A checkout with the set-up of `tree`, made on the base if the base has the same. Raises
@@ -229,7 +228,7 @@ class CloneContext(GitContext):
 
     def _without_setup(self, number: int, tree: str) -> TreeCheckout:
         path, index = self._new_place(number)
-        _, kept, printed = self._furnish(path, index, tree, (), self._copies.lay, TESTS)
+        _, kept, printed = self._furnish(path, index, tree, (), self._layered.lay_for_test, TESTS)
         made = self._unused(path, index, tree, printed if kept is None else None, kept)
         # Its `.git` is as `show_as_staged` makes one, and nothing has run here yet.
         borrow_objects(path / ".git", self.repository, self.git.path / "objects")
@@ -244,7 +243,7 @@ class CloneContext(GitContext):
             return self._unused(path, index, tree, printed, None)
 
     def _unused(
-        self, path: Path, index: Path, tree: str, printed: bytes | None, kept: KeptCopy | None
+        self, path: Path, index: Path, tree: str, printed: bytes | None, kept: LaidCopy | None
     ) -> TreeCheckout:
         """A checkout that shows `tree`, in which nothing has run. `printed` lists it, if known."""
         listing = self._listing(path, (".git", *(self._copies.names if kept else ())))
@@ -293,7 +292,7 @@ class CloneContext(GitContext):
 
     def places(self, top: Path) -> Places:
         """The places of a command in the clone or checkout at `top`."""
-        return setup.places_at(top, self.objects)
+        return replace(setup.places_at(top, self.objects), layers=self._layered.at(top))
 
     def keep(self, folder: Path) -> bool:
         return self.warm.keep(folder)
@@ -311,9 +310,9 @@ class CloneContext(GitContext):
         index: Path,
         tree: str,
         tracked: Iterable[str],
-        lay: Callable[[Path], KeptCopy | None],
+        lay: Callable[[Path], LaidCopy | None],
         kind: str,
-    ) -> tuple[dict[str, str], KeptCopy | None, bytes | None]:
+    ) -> tuple[dict[str, str], LaidCopy | None, bytes | None]:
         """Write `tree`, the copied paths with `lay`, and a `.git` to `path`, and run the set-up
         there. Returns the variables for programs in this folder, what `lay` returned, and how
         `find` lists the tree, if that is known."""

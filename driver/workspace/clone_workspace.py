@@ -16,7 +16,7 @@ from driver.domain.ownership import OwnedPath, leaves_tree
 from driver.domain.results import MODE_FILE, MODE_LINK, MODE_NESTED, MODE_PROGRAM, Change
 from driver.policy.by_products import ByProducts
 from driver.policy.line_ends import kept
-from driver.preparation.kept_copies import KeptCopy
+from driver.preparation.kept_copies import LaidCopy
 from driver.workspace.agent_clone import git_traces, is_broken, put_back_head
 from driver.workspace.repository_context import (
     CLONE,
@@ -76,7 +76,7 @@ class CloneWorkspace(Workspace):
         )
         self._patches: dict[str, bytes] = {}
         self.beside: Path | None = None  # removed with the clone
-        self.kept: KeptCopy | None = None  # moves on to the next clone
+        self.kept: LaidCopy | None = None  # may move on to the next clone
         self._lock, self._hiding, self._away = threading.Lock(), 0, contextlib.ExitStack()
 
     def observe(self) -> Observed:

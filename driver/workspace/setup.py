@@ -19,11 +19,13 @@ from driver.execution.processes import (
 )
 from driver.filesystem.clock import next_tick
 from driver.filesystem.tree import remove_tree
+from driver.preparation.kept_copies import KeptCopies
 from driver.preparation.kept_places import Limits
+from driver.preparation.layered_copies import LayeredCopies
 from driver.preparation.private_python import PrivatePython, may_install_python
 from driver.preparation.setup_reads import SetupReads
 from driver.walls.roles import Places
-from driver.walls.wall import Role
+from driver.walls.wall import Layer, Role
 from driver.walls.wave_walls import Enclosure, Walls
 from driver.workspace.root import WorkspaceError
 from state_store.documents.errors import InputError
@@ -34,6 +36,8 @@ SetupCommand = str | tuple[str, ...]
 _MAX_SHOWN = 500
 _MB, _DAY_S = 1_000_000, 86_400.0
 _SECOND_NS = 1_000_000_000
+_TRY_A_LAYER = 'read it < layer/file && test "$it" = lower && echo changed > layer/file'
+_TRY_LIMIT_S = 60.0
 _HOME = "home"  # of a set-up, in the private environment
 
 
@@ -48,7 +52,8 @@ class Preparation:
     `setup` commands run after the copy. `run` runs a command in a folder with more variables, and
     returns "" or the failure: a sentence and, on further lines, the output. `python` makes the
     environments that the commands install into. `reads` are the user's patterns of files that the
-    set-up reads, `leftovers` those of files that are never part of any work."""
+    set-up reads, `leftovers` those of files that are never part of any work. `layers` tries a layer
+    in a folder; without it there are none."""
 
     copy: tuple[str, ...] = ()
     setup: tuple[SetupCommand, ...] = ()
@@ -56,6 +61,8 @@ class Preparation:
     leftovers: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     python: PrivatePython | None = None
+    layers: Callable[[Path, Layer], bool] | None = None
+    agents_inside: bool = False
 
 
 class SetupError(WorkspaceError):
@@ -113,6 +120,11 @@ def preparation(
         places = places_to_prepare(places_at(command.cwd, objects))
         return run_enclosed(walls.around(Role.SETUP, places), processes, command)
 
+    def works(place: Path, layer: Layer) -> bool:
+        inside = walls.around(Role.TEST, Places(place, layers=(layer,)))
+        tried = Command(("/bin/sh", "-c", _TRY_A_LAYER), place, environ, _TRY_LIMIT_S)
+        return inside.run(processes, tried).exit_code == 0
+
     given, environ = settings.workspace, child_environment(settings.environ, settings.verify.env)
     may_install = may_install_python(given.setup)
     return Preparation(
@@ -122,7 +134,16 @@ def preparation(
         given.leftovers,
         given.setup_reads,
         PrivatePython(environ, top) if may_install else None,
+        works if walls.closed and walls.means.has_mounts else None,
+        walls.agents_inside,
     )
+
+
+def layered(copies: KeptCopies, folder: Path, prepare: Preparation) -> LayeredCopies:
+    """The copies as layers, in the folder `folder`. A set-up may change them, so with one each
+    place has its own."""
+    works = None if prepare.setup else prepare.layers
+    return LayeredCopies(copies, folder, works, prepare.agents_inside)
 
 
 def place_limits(settings: Settings) -> Limits:

@@ -17,7 +17,7 @@ from driver.filesystem.clock import TICK_LIMIT_S
 from driver.filesystem.tree import Signature, remove_tree, signature_at
 from driver.git.private_git import PrivateGit
 from driver.preparation.index_stats import differing
-from driver.preparation.kept_copies import KeptCopy
+from driver.preparation.kept_copies import KeptCopy, LaidCopy
 from driver.preparation.kept_places import identity_of
 from driver.preparation.setup_reads import SetupKey
 from driver.preparation.stat_listing import StatListing
@@ -49,7 +49,7 @@ class TreeCheckout(TestCheckout):
     shown: str = ""
     made_for: str = ""
     beside: Path | None = None
-    kept: KeptCopy | None = None
+    kept: LaidCopy | None = None
     remove: Callable[[Path], None] = remove_tree
     warm: WarmPlaces | None = None
     is_new: bool = False
@@ -141,6 +141,9 @@ class TreeCheckout(TestCheckout):
             with contextlib.suppress(OSError):
                 if folder is not None:
                     self.remove(folder)
+        with contextlib.suppress(OSError):
+            if self.kept is not None:
+                self.kept.discard()
         self.index.unlink(missing_ok=True)
         self.probe.unlink(missing_ok=True)
 
@@ -244,7 +247,7 @@ class TestCheckouts:
         """Give up an idle checkout that has copies: to move them is cheaper than to make new
         ones."""
         with self._lock:
-            may_move = self._idle and self._idle[0].kept is not None
+            may_move = self._idle and isinstance(self._idle[0].kept, KeptCopy)
         if may_move and (one := self._idle_one(tree)):
             one.retire()
 

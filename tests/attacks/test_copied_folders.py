@@ -1,13 +1,21 @@
-"""What a test does to its copy of `[workspace] copy` reaches no other item's proof."""
+"""What a test or an agent does to its copy of `[workspace] copy` reaches no other item's proof.
+
+Inside of walls that can have mounts of their own, all places share one copy. A place has only what
+its own commands changed there.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.waves import Agent, Scene, Step, built, item, writes
+from driver.backends.command import CommandDriver
+from tests.integration.test_wave_walls import Enclosed
+from tests.support.walls import needs
+from tests.support.waves import Agent, Scene, Step, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
 LIBRARY = "node_modules/lib/index.js"
@@ -23,8 +31,13 @@ ADDED = "printf evil > node_modules/lib/evil.js\n"
 ATTACKS = {"in place": IN_PLACE, "replaced": REPLACED, "linked": LINKED, "added": ADDED}
 
 
-def scene_with(folder: Path, config: str) -> Scene:
-    scene = Scene(folder, FILES, config=config)
+SHARED = ["bwrap", "landlock"]
+
+
+def scene_with(folder: Path, config: str, level: str = "none", files: Any = None) -> Scene:
+    needs(level)
+    environ = {"TIDEGATE_SANDBOX_LEVEL": level}
+    scene = Scene(folder, files or FILES, config=config, environ=environ)
     library = scene.repo.path / LIBRARY
     library.parent.mkdir(parents=True)
     library.write_text("good")
@@ -33,13 +46,22 @@ def scene_with(folder: Path, config: str) -> Scene:
     return scene
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("config", [ONE_CHECKOUT, TWO_CHECKOUTS], ids=["one", "two"])
+@pytest.mark.sampled(each="level")
+@pytest.mark.parametrize(
+    ("config", "level"),
+    [
+        pytest.param(ONE_CHECKOUT, "none", id="one"),
+        pytest.param(TWO_CHECKOUTS, "none", id="two"),
+        pytest.param(ONE_CHECKOUT, "bwrap", id="one-bwrap"),
+        pytest.param(TWO_CHECKOUTS, "bwrap", id="two-bwrap"),
+        pytest.param(ONE_CHECKOUT, "landlock", id="one-landlock"),
+    ],
+)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_other_items_proof_reads_what_a_test_wrote(
-    tmp_path: Path, attack: str, config: str
+    tmp_path: Path, attack: str, config: str, level: str
 ) -> None:
-    scene = scene_with(tmp_path, config)
+    scene = scene_with(tmp_path, config, level)
     red_alone = "grep -rq evil node_modules/lib/ && grep -q done b.txt"
     tasks = [
         item("a", "a.sh", "sh a.sh", spotCheckFrac=1, requireAdversarialReview=False),
@@ -53,18 +75,20 @@ def test_no_other_items_proof_reads_what_a_test_wrote(
     assert (scene.repo.path / LIBRARY).read_text() == "good"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(each="level")
+@pytest.mark.parametrize("level", ["none", *SHARED])
 @pytest.mark.parametrize("config", [ONE_CHECKOUT, TWO_CHECKOUTS], ids=["one", "two"])
-def test_a_test_may_write_in_its_copy(tmp_path: Path, config: str) -> None:
-    scene = scene_with(tmp_path, config)
+def test_a_test_may_write_in_its_copy(tmp_path: Path, config: str, level: str) -> None:
+    scene = scene_with(tmp_path, config, level)
     cache = "mkdir -p node_modules/.cache && ! test -e node_modules/.cache/x"
     in_place = f"echo x > node_modules/.cache/x && printf %s more >> {LIBRARY}"
     checked = f'{cache} && {in_place} && test "$(cat {LIBRARY})" = goodmore'
+    mode = "find node_modules -prune -perm 755 | grep -q . && chmod 700 node_modules"
     tasks = [
         item(
             name,
             f"{name}.txt",
-            f"{checked} && grep -q done {name}.txt",
+            f"{checked} && {mode} && grep -q done {name}.txt",
             spotCheckFrac=1,
             requireAdversarialReview=False,
         )
@@ -126,3 +150,63 @@ def test_the_next_agent_reads_nothing_that_an_earlier_one_wrote(tmp_path: Path) 
     assert {found[one] for one in names} == {"good"}
     assert all(found[f"names for {one}"] == f"{one} lib" for one in names)
     assert len({*inodes.values()}) == 1  # the copy was handed on
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("level", SHARED)
+def test_an_agent_inside_changes_its_own_view_only(tmp_path: Path, level: str) -> None:
+    """Each agent finds the copy as it is at the source, and no test finds what an agent did."""
+    scene = scene_with(tmp_path, ONE_CHECKOUT + "max_workers = 1\n", level)
+    evil = f"grep -qx good {LIBRARY} && printf evil > {LIBRARY} && rm node_modules/lib/1.js"
+    work = f"{evil} && printf evil > node_modules/lib/evil.js && printf done > $TIDEGATE_ITEM.txt"
+    library = scene.repo.path / LIBRARY
+    library.write_text("good\n")
+    driver = CommandDriver(["sh", "-c", work], tier=1, environ=scene.environ)
+    tested = f"grep -qx good {LIBRARY} && ! grep -rq evil node_modules && test -e {{}}.txt"
+    names = ["b", "c", "d"]
+    tasks = [
+        item(one, f"{one}.txt", f"{tested.format(one)} && ls node_modules/lib/1.js")
+        | {"requireAdversarialReview": False, "spotCheckFrac": 1}
+        for one in names
+    ]
+    report = scene.run(driver, tasks)
+    assert verdicts(report) == dict.fromkeys(names, "verified")
+    assert library.read_text() == "good\n"
+    assert len(list(library.parent.iterdir())) == 301
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("level", SHARED)
+@pytest.mark.parametrize("is_hidden", [True, False], ids=["ignored", "not ignored"])
+def test_a_clone_has_a_copy_on_disk_only_where_work_may_be(
+    tmp_path: Path, level: str, *, is_hidden: bool
+) -> None:
+    """Git has to see on disk what may be work."""
+    files = FILES if is_hidden else {**FILES, ".gitignore": "x\n"}
+    scene = scene_with(tmp_path, ONE_CHECKOUT, level, files)
+    found: list[str] = []
+
+    def agent(agent: Agent) -> None:
+        found.extend(path.name for path in (agent.folder / "node_modules").iterdir())
+        agent.write({"b.txt": "done\n"})
+
+    driver = Enclosed({"b": agent}, environ=scene.environ)
+    tasks = [item("b", "b.txt", f"grep -q good {LIBRARY}", requireAdversarialReview=False)]
+    report = scene.run(driver, tasks)
+    assert report["shipped"] == ["b"], report
+    assert found == ([] if is_hidden else ["lib"])
+
+
+def test_a_place_that_no_mount_can_name_gets_copies(tmp_path: Path) -> None:
+    config = ONE_CHECKOUT.replace("copy", f"root = '{tmp_path}/a,b'\ncopy")
+    scene = scene_with(tmp_path, config, "bwrap")
+    found: list[str] = []
+
+    def agent(agent: Agent) -> None:
+        found.extend(path.name for path in (agent.folder / "node_modules").iterdir())
+        agent.write({"b.txt": "done\n"})
+
+    driver = Enclosed({"b": agent}, environ=scene.environ)
+    task = item("b", "b.txt", f"grep -q good {LIBRARY}", requireAdversarialReview=False)
+    assert scene.run(driver, [task])["shipped"] == ["b"]
+    assert found == ["lib"]

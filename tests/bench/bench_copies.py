@@ -13,11 +13,11 @@ from statistics import median
 
 import pytest
 
-from tests.support.waves import Scene, item, writes
+from tests.support.waves import Scene, ScriptedDriver, item, writes
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.in_walls]
 
-ROUNDS = 5
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 ITEMS = 4
 PACKAGES, FILES_EACH = 330, 10  # 3,960 entries, 27 MB
 MOST_BYTES = 16_000
@@ -31,6 +31,12 @@ def fill(folder: Path) -> None:
         library.mkdir(parents=True)
         for number in range(FILES_EACH):
             (library / f"{number}.js").write_bytes(os.urandom(sizes.randrange(300, MOST_BYTES)))
+
+
+class Enclosed(ScriptedDriver):
+    """A backend whose agents, were they programs, would run inside."""
+
+    encloses = True
 
 
 def wave(folder: Path, *, copies: bool) -> tuple[float, float]:
@@ -47,7 +53,7 @@ def wave(folder: Path, *, copies: bool) -> tuple[float, float]:
     ]
     scripts = {name: writes(**{f"{name}__txt": "done\n"}) for name in names}
     began, cpu = time.monotonic(), os.times()
-    report, _ = scene.play(scripts, tasks)
+    report = scene.run(Enclosed(scripts, environ=scene.environ), tasks)
     took, now = time.monotonic() - began, os.times()
     assert report["shipped"] == names, report
     return took, sum(now[:4]) - sum(cpu[:4])
@@ -64,5 +70,6 @@ def test_a_copied_folder_costs_little(tmp_path: Path) -> None:
     print(
         f"\n{ITEMS} items, {PACKAGES * (FILES_EACH + 2)} entries copied:"
         f" {ours:.2f} s against {bare:.2f} s without, ratio {ours / bare:.2f} (goal 1.3);"
-        f" processor {ours_cpu:.2f} s against {bare_cpu:.2f} s"
+        f" processor {ours_cpu:.2f} s against {bare_cpu:.2f} s, ratio {ours_cpu / bare_cpu:.2f};"
+        f" load {os.getloadavg()[0]:.1f}"
     )

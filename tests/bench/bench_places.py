@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,7 @@ class Yard:
     """A repository and the runs in it, one after the other."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.runs = folder, 0
+        self.folder, self.runs, self.disk = folder, 0, 0.0
         self.environ = user_environ(folder / "home")
         files = {f"pkg{n // 500}/m{n // 50 % 10}/f{n}.py": f"V = {n}\n" * 40 for n in range(FILES)}
         self.repo = make_repo(folder / "repo", self.environ, files)
@@ -78,9 +79,16 @@ class Yard:
             asked += [(clone, number) for number in range(ITEMS)]
             asked += [(checkout, number) for number in range(TESTS)]
             took = spent(all_of_them)
+            self.disk = self.megabytes(own.name)
         context.close()
         shutil.rmtree(own, ignore_errors=True)  # a removal may still be under way
         return took
+
+    def megabytes(self, pattern: str) -> float:
+        """The room on disk of what is in the folder."""
+        found = [str(one) for one in self.folder.glob(pattern)]
+        done = subprocess.run(["du", "-skc", *found], capture_output=True, text=True, check=False)
+        return int(done.stdout.splitlines()[-1].split()[0]) / 1024
 
     def forget(self) -> None:
         shutil.rmtree(self.folder / "places", ignore_errors=True)
@@ -101,11 +109,14 @@ def spent(act: Callable[[], None]) -> tuple[float, float]:
 def test_places_against_worktrees(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     took: dict[str, list[tuple[float, float]]] = {}
+    disk: dict[str, float] = {}
     for number in range(ROUNDS):
         took.setdefault("five worktrees", []).append(spent(yard.worktrees))
+        disk["five worktrees"] = yard.megabytes("worktree-*")
         yard.remove_worktrees()
         yard.forget()
         took.setdefault("first wave", []).append(yard.places())
+        disk["first wave"] = yard.disk
         took.setdefault("second wave", []).append(yard.places())
         changed = {f"pkg{one}/m0/f{one * 500}.py": f"V = {number}\n" for one in range(5)}
         yard.repo.write(changed if FILES > 2500 else {"pkg0/m0/f0.py": f"V = {number}\n"})
@@ -113,10 +124,13 @@ def test_places_against_worktrees(tmp_path: Path) -> None:
         took.setdefault("third wave, base moved", []).append(yard.places())
     base_s, base_cpu = (median(values) for values in zip(*took["five worktrees"], strict=True))
     load = os.getloadavg()[0]
-    print(f"\n{FILES} files, {ITEMS} clones and {TESTS} test checkouts, load {load:.1f}:")
+    print(f"\n{FILES} files, {ITEMS} clones and {TESTS} test checkouts, {ROUNDS} rounds,")
+    print(f"  load {load:.1f}; goals: first wave 1.3 x, second wave at most 1 s:")
     for name, found in took.items():
         seconds, cpu = (median(values) for values in zip(*found, strict=True))
         print(
             f"  {name}: {seconds:.2f} s ({seconds / base_s:.2f} x),"
             f" processor {cpu:.2f} s ({cpu / base_cpu:.2f} x)"
         )
+    for name, size in disk.items():
+        print(f"  {name}: {size:.0f} MB on disk")

@@ -132,13 +132,15 @@ class WorkspaceSettings:
     """further files that the set-up reads, besides lock files, manifests and the files that
     Tidegate sees it read: a name at any depth, a `folder/`, or a path with `*`"""
     copy: tuple[str, ...] = setting(kinds.INSIDE, ())
-    """untracked files of your checkout that workspaces need, relative to the repository. Each clone
-    and test checkout gets a copy of its own, which shares disk blocks where the file system can do
-    that (btrfs, XFS, APFS); on others a large folder costs time, and a set-up may be sooner.
-    Without set-up commands, the copies of test checkouts are made once for each test that runs at
-    the same time: what a test changed or added in its copy is undone before the next test. If more
-    items wait than agents work at once, the copy of an ended agent moves to the next agent in the
-    same way, and never to a test"""
+    """untracked files of your checkout that workspaces need, relative to the repository. Inside of
+    walls that can mount, all workspaces show one copy, and each has only its own changes
+    ([more](security.md)). Else, and with set-up commands, each clone and test checkout gets a copy
+    of its own, which shares disk blocks where the file system can do that (btrfs, XFS, APFS); on
+    others a large folder costs time, and a set-up may be sooner. Without set-up commands, the
+    copies of test checkouts are made once for each test that runs at the same time: what a test
+    changed or added in its copy is undone before the next test. If more items wait than agents work
+    at once, the copy of an ended agent moves to the next agent in the same way, and never to a
+    test"""
     leftovers: tuple[str, ...] = setting(kinds.PATTERNS, ())
     """new files that programs leave beside the work: they are left out of it and noted, and are no
     offence. A pattern is a name, or a path of names, at any depth; with `/` at its end it is a
