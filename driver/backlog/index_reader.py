@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from driver.backlog.tracker_index import IndexBuilder, TrackerIndex
-from state_store.database.kept_items import collector_paused
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.files import (
     identity_at,
@@ -27,6 +26,7 @@ from state_store.documents.files import (
     read_bytes,
     write_bytes_atomic,
 )
+from state_store.documents.interpreter import collector_paused
 from state_store.documents.strict_json import parse_foreign
 from state_store.place import has_begun
 from state_store.tracker.base import believe_digest, digest_of, known_digest

@@ -26,9 +26,9 @@ from driver.scheduler.report import AllBrokenError
 from driver.terminal.safe_text import counted
 from driver.wave.planning import check
 from driver.wave.preflight import PreflightError
-from state_store.database.kept_items import collector_paused
 from state_store.database.publications import Publication
 from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.interpreter import collector_paused
 from state_store.documents.item_id import id_of
 from state_store.tracker.file import read_tracker_file
 from state_store.views.publications import known_publications

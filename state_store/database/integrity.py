@@ -19,13 +19,13 @@ from state_store.database.kept_items import (
     Fold,
     Kept,
     blocks,
-    collector_paused,
     every,
     fetch,
     replay,
 )
 from state_store.database.publications import damaged_rows
 from state_store.documents.errors import CannotRunError
+from state_store.documents.interpreter import collector_paused
 from state_store.sql.connection import Connection, Connections
 from state_store.values.lazy_dataclass import dataclass
 

@@ -5,10 +5,8 @@ The caller supplies the fold that applies an event to an item. Replays are for a
 
 from __future__ import annotations
 
-import gc
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 from state_store.database import item_blocks
@@ -23,6 +21,7 @@ from state_store.database.event_rows import (
     to_event,
     without_ids,
 )
+from state_store.documents.interpreter import collector_paused
 from state_store.documents.item_id import id_of
 from state_store.sql.connection import Connection
 from state_store.values.lazy_dataclass import dataclass
@@ -178,7 +177,18 @@ def _unchanged(connection: Connection, stream: str, block: item_blocks.Block) ->
 
 def changed_since(connection: Connection, stream: str, version: int) -> Iterator[tuple[int, Item]]:
     """The items of events after a version, each with its position in the order of creation."""
-    return ((kept.position, kept.item) for _, kept in every(connection, stream, version))
+
+    def rows(after: int, before: int) -> Iterator[tuple[int, Item]]:
+        found = _rows(connection, stream, version, (after, before))
+        return ((kept.position, kept.item) for _, kept in found)
+
+    after = -1
+    for block in item_blocks.every(connection, stream, version):
+        yield from rows(after, block.first)
+        after, changed = block.last, dict(rows(block.first - 1, block.last + 1))
+        items = enumerate(item_blocks.items_in(connection, block), start=block.first)
+        yield from ((at, changed.get(at, item)) for at, item in items) if changed else items
+    yield from rows(after, _LAST)
 
 
 def replayed(
@@ -324,20 +334,3 @@ def _whole(connection: Connection, row: Row) -> Row:
         return row
     [whole] = fetch(connection, f"SELECT {COLUMNS} FROM events WHERE id = ?", (row[0],))
     return tuple(whole)
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector. A replay makes millions of objects without cycles, and the
-    search for cycles takes a third of its time. Afterwards they count as old, so that the next
-    collection does not search all of them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            if not gc.get_freeze_count():  # the caller's own frozen objects stay frozen
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 from state_store.database import events as names
 from state_store.database.interface import Store
-from state_store.database.kept_items import collector_paused
 from state_store.database.projections import tracker_document
 from state_store.database.store import ConcurrencyConflict
 from state_store.documents.errors import InputError, InvalidValue, NoSuchFile
 from state_store.documents.files import replace_unchanged, write_json_atomic
+from state_store.documents.interpreter import collector_paused
 from state_store.documents.item_id import id_of, plain_ids
 from state_store.documents.item_status import ARCHIVED
 from state_store.documents.locks import locked

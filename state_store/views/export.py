@@ -18,6 +18,7 @@ from state_store.database.interface import Store
 from state_store.database.kept_items import MADE_FROM_ITEMS
 from state_store.database.projections import fold_status, no_status, shown_status
 from state_store.documents.files import write_text_atomic
+from state_store.documents.interpreter import collector_paused
 from state_store.documents.item_status import ARCHIVED, BLOCKED, CLAIMED, DONE, IN_PROGRESS, TODO
 from state_store.tracker.ingest import export_tracker
 
@@ -104,13 +105,17 @@ def _item_lines(store: Store) -> tuple[Iterable[str], Iterable[str]]:
     before, kept, _ = store.read_snapshot(MADE_FROM_ITEMS + TRACKER) or (0, {}, "")
     if kept.get("format") != _FORMAT or before > version:
         before, kept = 0, {"positions": [], "states": [], "lines": []}
-    both = zip(kept["states"], kept["lines"], strict=True)
-    found = dict(zip(kept["positions"], both, strict=True))
-    changed = dict(_lines_of(store.changed_items(before)))
-    found |= changed
-    states, lines = [state for state, _ in found.values()], [line for _, line in found.values()]
-    if len(changed) > _FEW_ITEMS:
-        saved = {"format": _FORMAT, "positions": [*found], "states": states, "lines": lines}
+    positions, states, lines = kept["positions"], kept["states"], kept["lines"]
+    places = {position: place for place, position in enumerate(positions)}
+    changed = 0
+    with collector_paused():
+        for position, (state, line) in _lines_of(store.changed_items(before)):
+            changed += 1
+            place = places.setdefault(position, len(places))
+            states[place : place + 1], lines[place : place + 1] = [state], [line]
+    if changed > _FEW_ITEMS:
+        positions = [*places]
+        saved = {"format": _FORMAT, "positions": positions, "states": states, "lines": lines}
         store.save_snapshot(MADE_FROM_ITEMS + TRACKER, version, saved)
     return states, lines
 
