@@ -101,6 +101,7 @@ def meet(chance: random.Random) -> None:
     assert all(path == "a.txt" or path.startswith("docs/") for path in files)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_no_answer_breaks_us(seed: int) -> None:
     chance = random.Random(seed)

@@ -424,7 +424,7 @@ def exact_state(top: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("files", "name"), sampled(WAYS, AMONG, "among", ALWAYS))
 def test_no_poison_reaches_the_next_proof(
     warm_with: Callable[[int], Warm], files: int, name: str

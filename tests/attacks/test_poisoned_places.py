@@ -365,6 +365,7 @@ def test_an_honest_place_is_used_again(runs_on: Callable[[str], Runs], where: st
         assert changed == ()
 
 
+@pytest.mark.more
 def test_two_runs_never_share_a_place(runs_on: Callable[[str], Runs]) -> None:
     runs = runs_on("memory")
     runs.forget()
@@ -391,6 +392,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.more
 def test_a_killed_run_leaves_no_lock_and_shares_nothing(runs_on: Callable[[str], Runs]) -> None:
     runs = runs_on("memory")
     runs.forget()

@@ -23,6 +23,7 @@ def record_schema() -> dict[str, Any]:
     return {**SCHEMA["$defs"]["record"], "$defs": SCHEMA["$defs"]}
 
 
+@pytest.mark.sampled(1)
 def test_the_report_of_a_cycle_fits(shop: Shop, problems: Problems) -> None:
     assert shop.report["schema"]
     assert problems(shop.report, SCHEMA) == []
@@ -37,6 +38,7 @@ def test_the_report_of_a_cycle_fits(shop: Shop, problems: Problems) -> None:
         assert details["attempts"][0]["evidence"]["receipts"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "command",
     [

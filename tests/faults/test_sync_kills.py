@@ -93,7 +93,7 @@ def test_a_sync_killed_at_any_point_is_finished_by_the_next(tmp_path: Path) -> N
     assert point > 6
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.parametrize("title", ["plain", "na\u00efve"])
 def test_a_change_of_status_killed_at_any_point_leaves_the_old_tracker_or_the_new(

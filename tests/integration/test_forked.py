@@ -90,6 +90,7 @@ def test_a_run_is_timed_for_the_next_one(tmp_path: Path) -> None:
     assert {*json.loads(cached(tmp_path / "run").read_text())} == {"test_a.py ", "test_b.py "}
 
 
+@pytest.mark.more
 def test_the_longest_modules_begin_first(tmp_path: Path) -> None:
     """The two that are long wait for each other, which the short one could be before."""
     times = cached(tmp_path / "run")
@@ -105,6 +106,7 @@ def cached(folder: Path) -> Path:
     return folder / "cache" / "v" / "tidegate" / "seconds"
 
 
+@pytest.mark.more
 def test_a_module_of_another_folder_begins_where_nothing_is_set_up(tmp_path: Path) -> None:
     folders = [tmp_path / "run" / name for name in "abcdef"]
     for folder in folders:

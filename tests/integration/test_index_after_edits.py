@@ -66,6 +66,7 @@ def edits(chance: random.Random) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("title", ["plain", "na\u00efve"])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_index_is_that_of_the_changed_file(tmp_path: Path, title: str, seed: int) -> None:
@@ -90,6 +91,7 @@ def test_the_index_is_that_of_the_changed_file(tmp_path: Path, title: str, seed:
             check(reader, path, state)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "change",
     [

@@ -222,6 +222,7 @@ def test_a_missing_file_is_written_without_archived_items(api: StateAPI, tmp_pat
     assert list(in_file(tmp_path / "t.json")) == ["b"]
 
 
+@pytest.mark.more
 def test_two_files_of_one_store_do_not_delete_each_others_items(
     api: StateAPI, tmp_path: Path
 ) -> None:
@@ -333,6 +334,7 @@ def run_two_writers(folder: Path, seed: int) -> None:
         assert api.store.verify() == ()
 
 
+@pytest.mark.more
 def test_in_any_order_both_edits_survive_on_disk(tmp_path: Path) -> None:
     for seed in range(12):
         run_two_writers(tmp_path, seed)

@@ -43,6 +43,7 @@ def chromium() -> Any:
         browser.close()
 
 
+@pytest.mark.more
 def test_hostile_text_is_inert_and_hours_of_events_fit(chromium: Any, tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"README": "r", "evil": EVIL})
     red = item("a", "a.txt", "cat evil; exit 1", repairCap=0)

@@ -166,6 +166,7 @@ def run_demo(terminal: Pty, folder: Path, under: tuple[str, ...] = ()) -> subpro
     )
 
 
+@pytest.mark.more
 def test_a_wave_draws_itself_and_leaves_its_lines(terminal: Pty, tmp_path: Path) -> None:
     process = run_demo(terminal, tmp_path / "demo")
     terminal.close_slave()

@@ -192,6 +192,7 @@ def test_any_layout_is_taken_in(tmp_path: Path, layout: dict[str, Any]) -> None:
         assert api.store.items() == items()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -254,6 +255,7 @@ def test_events_of_another_shape_are_skipped(api: StateAPI) -> None:
     assert api.store.verify() == ()
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_a_first_sync_killed_at_any_point_is_finished_by_the_next(tmp_path: Path) -> None:
     start = tmp_path / "start"

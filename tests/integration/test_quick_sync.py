@@ -70,6 +70,7 @@ def synced(folder: Path, *, fully: bool) -> tuple[str, Any]:
         return path.read_text(encoding="utf-8"), items
 
 
+@pytest.mark.more
 def test_it_writes_what_a_full_sync_writes(tmp_path: Path) -> None:
     for seed in range(25):
         chance, folder = random.Random(seed), tmp_path / str(seed)

@@ -236,6 +236,7 @@ def test_an_item_that_brings_the_module_goes_on(
     assert (record["verdict"], record["error"]) == ("verified", None)
 
 
+@pytest.mark.more
 @beside
 def test_an_optional_module_stops_nobody(folder: Path) -> None:
     text = (
@@ -282,6 +283,7 @@ def test_a_missing_program_is_told(folder: Path) -> None:
     assert "could not be run: no-such-runner is not on the PATH of tests" in record["error"]
 
 
+@pytest.mark.more
 @beside
 def test_a_python_without_pytest_is_told(folder: Path) -> None:
     scene = scene_of(folder, "u.py", "tests/test_u.py", FUNCTION.format(module="u"))

@@ -50,7 +50,7 @@ def talk(slug: str, fault: Fault | None = None) -> Conversation:
     return Conversation(mark(slug), [Step(Structured(patch), use, fault)])
 
 
-@pytest.fixture(params=["our own server", "litellm"])
+@pytest.fixture(params=["our own server", pytest.param("litellm", marks=pytest.mark.more)])
 def front(request: pytest.FixtureRequest) -> str | None:
     """The program of a proxy to stand in front, None for none."""
     if request.param != "litellm":

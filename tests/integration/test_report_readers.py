@@ -139,6 +139,7 @@ def opened(browser: Any, path: Path, width: int, scheme: str) -> tuple[Any, list
     return shown, heard
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_browser_asks_for_nothing_and_shows_all_of_it(
@@ -156,6 +157,7 @@ def test_a_browser_asks_for_nothing_and_shows_all_of_it(
         shown.context.close()
 
 
+@pytest.mark.more
 def test_a_link_to_an_item_unfolds_it(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(page(overview(reported.report(5)), None, {}), encoding="utf-8")

@@ -78,6 +78,7 @@ def test_a_sample_is_spread_over_its_table_or_has_one_case_of_each_kind(tables: 
     assert chosen(tables) == KEPT.split()
 
 
+@pytest.mark.more
 def test_what_the_sample_leaves_is_marked_more_and_nothing_is_in_both(tables: Path) -> None:
     more, everything = chosen(tables, "-m", "more"), chosen(tables, "-m", "not sweep")
     assert sorted([*KEPT.split(), *more]) == sorted(everything)

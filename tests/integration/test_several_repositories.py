@@ -174,6 +174,7 @@ def test_each_item_is_held_in_its_own_repository_and_let_go(
     }
 
 
+@pytest.mark.more
 def test_a_repository_that_cannot_be_opened_stays_out_and_the_others_ship(tmp_path: Path) -> None:
     town = Town(tmp_path, '[ship]\nremote = "origin"\n')
     unborn = tmp_path / "unborn"
@@ -192,6 +193,7 @@ def test_a_repository_that_cannot_be_opened_stays_out_and_the_others_ship(tmp_pa
     assert skipped == dict.fromkeys(["THREE", "GONE", "NEW"], "invalid_repo_path")
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="gives a folder away")
 def test_a_repository_of_somebody_else_stays_out_too(tmp_path: Path) -> None:
     town = Town(tmp_path)

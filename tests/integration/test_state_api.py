@@ -269,6 +269,7 @@ def test_an_unknown_item_or_empty_status_appends_nothing(
     assert [event["type"] for event in write.store.get(TRACKER)] in ([], [ITEM_CREATED])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["{", '{"items": 3}', "3", ""])
 def test_a_broken_file_is_a_conflict_and_the_event_stays(
     write: WriteAPI, tmp_path: Path, text: str

@@ -369,6 +369,7 @@ def folder() -> Iterator[Path]:
         yield found
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "level",
     [pytest.param(one, marks=() if one in OF_DEFAULT_RUN else pytest.mark.sweep) for one in LEVELS],

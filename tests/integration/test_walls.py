@@ -320,6 +320,7 @@ def test_an_ordinary_user_cannot_read_the_memory_of_its_supervisor() -> None:
     assert told.count("Permission denied") == 2
 
 
+@pytest.mark.more
 def test_nothing_escapes_from_a_user_who_runs_much_else() -> None:
     """The kernel counts a user's processes in each namespace of users, which starts at none."""
     told = by_an_ordinary_user(ESCAPES_BESIDE_MUCH, {"TMPDIR": "/tmp"})

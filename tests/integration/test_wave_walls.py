@@ -42,6 +42,7 @@ def receipts(report: dict[str, Any], slug: str) -> list[dict[str, Any]]:
     return [receipt for attempt in attempts for receipt in attempt["evidence"]["receipts"]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits", "none"])
 def test_the_level_is_in_every_receipt_and_in_the_first_line(tmp_path: Path, level: str) -> None:
     scene = walled(tmp_path, level)
@@ -53,6 +54,7 @@ def test_the_level_is_in_every_receipt_and_in_the_first_line(tmp_path: Path, lev
     assert f"sandbox {level}" in scene.said.getvalue().splitlines()[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits", "none"])
 def test_the_report_says_the_level_and_the_network_of_each_role(tmp_path: Path, level: str) -> None:
     scene = walled(tmp_path, level, config='[sandbox.setup]\nnetwork = "none"\n')
@@ -119,6 +121,7 @@ def test_a_failed_set_up_says_which_setting_it_wants(tmp_path: Path) -> None:
     assert "`readable` or `writable` in [sandbox.setup] would allow" in told
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_a_program_on_path_may_be_a_link_to_its_environment(tmp_path: Path, level: str) -> None:
     """As pipx and others install tools. One that another program starts has to be named."""

@@ -100,7 +100,16 @@ def trees() -> dict[str, ast.Module]:
 @functools.cache
 def calls(tree: ast.AST) -> list[tuple[str, ast.Call]]:
     """Each call with the text of what is called."""
-    return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [(name_of(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def name_of(called: ast.expr) -> str:
+    """The text of an expression; a name is not handed to the slow printer of syntax trees."""
+    if isinstance(called, ast.Name):
+        return called.id
+    if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name | ast.Attribute):
+        return f"{name_of(called.value)}.{called.attr}"
+    return ast.unparse(called)
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

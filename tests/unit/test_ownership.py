@@ -262,6 +262,7 @@ def test_conflicts_are_those_that_comparing_all_pairs_finds() -> None:
         assert {(c.slugs[1], c.file) for c in find_conflicts(owners)} == clashing
 
 
+@pytest.mark.more
 def test_ten_thousand_owners_of_one_directory_give_one_line_each() -> None:
     owners = [(f"s{n}", None, (OwnedPath("docs", is_dir=True),)) for n in range(10_000)]
     found = find_conflicts(owners)

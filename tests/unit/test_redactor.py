@@ -181,6 +181,7 @@ def test_the_values_of_files_are_secrets(tmp_path: Path) -> None:
     assert line not in Redactor(found).text(f"a line of it: {line}")
 
 
+@pytest.mark.more
 def test_ten_times_the_text_takes_about_ten_times_the_time() -> None:
     redactor = Redactor({f"KEY_{n}": noise(32, n) for n in range(50)})
     redactor.text(noise(100))

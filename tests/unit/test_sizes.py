@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,15 @@ LONGEST = 40
 SMALL = 6
 
 
-def sources() -> Iterator[tuple[str, str]]:
-    for path in (path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))):
-        yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+@functools.cache
+def sources() -> dict[str, str]:
+    paths = (path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py")))
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
+
+
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
@@ -37,7 +44,7 @@ def detours(source: str) -> list[str]:
 
     A docstring or a comment says the rule that the name stands for, or the surprise that it hides.
     """
-    tree = ast.parse(source)
+    tree = parsed(source)
     lines = source.splitlines()
     used = Counter(
         node.id if isinstance(node, ast.Name) else node.attr
@@ -78,8 +85,8 @@ def test_a_docstring_does_not_count(source: str, lines: int) -> None:
 def test_functions_are_short() -> None:
     sizes = {
         f"{name}:{function.lineno} {function.name}": length(function)
-        for name, source in sources()
-        for function in functions(ast.parse(source))
+        for name, source in sources().items()
+        for function in functions(parsed(source))
     }
     assert {where: size for where, size in sizes.items() if size > LONGEST} == {}
 
@@ -105,5 +112,5 @@ def test_a_function_earns_its_name(source: str, found: list[str]) -> None:
 
 
 def test_no_function_only_moves_the_eye_elsewhere() -> None:
-    found = {name: names for name, source in sources() if (names := detours(source))}
+    found = {name: names for name, source in sources().items() if (names := detours(source))}
     assert found == {}

@@ -207,6 +207,7 @@ def really_red(command: str, folder: Path) -> int:
     return done.returncode
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.skipif(SHELL is None, reason="needs bash")
 @pytest.mark.parametrize(
     "command",
@@ -216,6 +217,7 @@ def test_what_is_refused_really_is_green_though_all_is_red(command: str, tmp_pat
     assert really_red(command, tmp_path) == 0
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.skipif(SHELL is None, reason="needs bash")
 @pytest.mark.parametrize(
     "command",

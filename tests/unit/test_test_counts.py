@@ -363,6 +363,7 @@ def test_less_evidence_than_on_the_base_is_not_green(
     assert (problem or "") in (found or "")
 
 
+@pytest.mark.more
 def test_a_long_output_is_read_in_no_time() -> None:
     noise = "=" * 60 + " passed 1 failed in x\n  3 passing\nok 1 - a: b, c: 1, d! - e\n" + "-" * 70
     text_ = (noise + "\nRan 3 tests in\n# tests 4\n") * 20_000
