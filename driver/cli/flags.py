@@ -66,6 +66,14 @@ class Parser(argparse.ArgumentParser):
             setattr(call, name, getattr(found, name))
         return found
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """The value of a flag. Older versions of Python make an empty list of `--flag=--`."""
+        if arg_strings == ["--"] and action.option_strings and action.nargs is None:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
+
     def error(self, message: str) -> NoReturn:
         """Ends the program with exit code 2."""
         from driver.terminal.safe_text import safe_line

@@ -98,6 +98,13 @@ def test_what_is_nearly_right_is_guessed_with_exit_2(words: list[str], near: str
     assert near in str(document(told)["error"])
 
 
+def test_two_dashes_are_a_value_like_others(tmp_path: Path) -> None:
+    words = ("add.py", "--owns=x", "--test=true", "--prompt-file=--", f"--state-dir={tmp_path}")
+    ran = run_here(ROOT / "tools" / words[0], *words[1:], "Title", cwd=tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith(": -- does not exist\n")
+
+
 def test_a_flag_like_no_other_is_not_guessed() -> None:
     for words in (["run", "--bogus"], ["gc", "--foo"]):
         assert "did you mean" not in typed(*words).err
