@@ -1,0 +1,349 @@
+"""Keeps this process's connections to the server: one that writes, and one for readers meanwhile.
+
+A transaction first takes the lock of its schema, so that writers of all machines take turns, in the
+order in which they asked. So nothing has to be serialised, ids of events rise in the order of
+commits, and the newest token is the one that the transaction sees.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from os import getpid
+from typing import Any, TypeVar
+
+from state_store.database.schema import VERSION as OF_THE_TABLES
+from state_store.documents.clock import Instant
+from state_store.documents.errors import CannotRunError
+from state_store.documents.failpoints import active, failpoint
+from state_store.postgres.address import Address, connect, driver
+from state_store.postgres.errors import TryAgainError, is_lost, translated, unreachable
+from state_store.postgres.schema import lock_key, prepare
+from state_store.postgres.speech import PgRows, Speaker
+from state_store.sql.connection import Connection
+
+T = TypeVar("T")
+TRIES = 8
+_PAUSE_S = 0.05  # before the second try; it doubles
+_MOST_PAUSE_S = 2.0
+_SUSPENDED_S = 30  # after which the server ends the transaction of a process that was stopped
+_POLL_S = 0.25
+_IS_ARMED = active()
+
+
+class Servers:
+    """The connections to the database at `address`, for all threads of this process.
+
+    `patience_s` is the wait for the server, once it was reached, and for other writers. Raises
+    CannotRunError if the server cannot be reached or used."""
+
+    _writer: Speaker | None
+    _reader: Speaker | None
+    _listener: Speaker | None
+    _writing_thread: int | None
+    _last_id: int | None  # of the events, after this process's last commit
+
+    def __init__(self, address: Address, patience_s: float) -> None:
+        self.address, self.version = address, OF_THE_TABLES
+        self.translated = translated(address)
+        self._patience_s = patience_s
+        self._turn = lock_key(address.schema, "turn")
+        self._channel = f"tidegate_{self._turn & (2**63 - 1):x}"
+        self._start()
+        with self._one_writer, self.translated:
+            self._writer = Speaker(self._connected())
+            prepare(self._writer.raw, address)
+
+    # Reading
+
+    def reader(self) -> Connection:
+        """The connection that reads: this thread's transaction, or whichever is free."""
+        return self._writing() or _Reader(self)
+
+    def read(self, sql: str, parameters: Sequence[Any]) -> PgRows:
+        """Run a query outside of transactions; once more on a new connection, if it was lost."""
+        for is_last in (False, True):
+            try:
+                if self._one_writer.acquire(blocking=False):
+                    try:
+                        self._writer = self._usable(self._writer)
+                        return self._writer.execute(sql, parameters)
+                    finally:
+                        self._one_writer.release()
+                with self._one_reader:
+                    self._reader = reader = self._usable(self._reader)
+                return reader.execute(sql, parameters)
+            except driver().Error as error:
+                if is_last or not is_lost(error):
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    # Writing
+
+    @property
+    def is_writing(self) -> bool:
+        """True if this thread has a transaction open."""
+        return self._writing_thread == threading.get_ident()
+
+    @property
+    def guesses_hold(self) -> bool:
+        """True if no other process has written since this one's last commit."""
+        return self._is_next
+
+    def now(self) -> Instant:
+        """The server's time: that of the begin within a transaction."""
+        if self._writing() is not None:
+            return self._began
+        asked = "SELECT extract(epoch FROM clock_timestamp())::float8"
+        with self.translated:
+            return _instant(self.read(asked, ()).fetchone()[0])
+
+    def next_token(self, connection: Connection, newest: int) -> int:
+        """The next number of a sequence, which no rollback and no lost row turns back."""
+        asked, token = "SELECT nextval('tokens')", 0
+        while token <= newest:  # more than once only after a restored backup
+            token = int(connection.execute(asked).fetchone()[0])
+        return token
+
+    def begin(self) -> Connection:
+        """Begin a transaction in this schema's turn; `end` must follow. The server may be away for
+        a while."""
+        me = threading.get_ident()
+        if self._writing_thread == me:
+            raise RuntimeError("a transaction of this thread is open already")
+        self._one_writer.acquire()
+        try:
+            self._key = secrets.token_hex(8)
+            writer = self._persisted(self._begun)
+        except BaseException:
+            self._one_writer.release()
+            raise
+        self._writing_thread = me
+        return writer
+
+    def _begun(self) -> Speaker:
+        writer = self._writer = self._usable(self._writer)
+        try:
+            *_, (_, row) = writer.script(
+                f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({self._turn});"
+                f"INSERT INTO commits VALUES('{self._name}', '{self._key}', 0) "
+                "ON CONFLICT(writer) DO UPDATE SET key = excluded.key; "
+                "SELECT extract(epoch FROM clock_timestamp())::float8, "
+                "(SELECT COALESCE(MAX(id), 0) FROM events)"
+            )
+        except BaseException:
+            self._give_up(writer)
+            raise
+        self._began = _instant(row[0])
+        self._is_next = self._last_id is not None and self._last_id == row[1]
+        writer.last_id = row[1]
+        return writer
+
+    def end(self, *, good: bool) -> None:
+        """Commit durably, or roll back, and let the next writer in."""
+        writer = self._writer
+        assert writer
+        self._last_id = None
+        try:
+            if good:
+                if _IS_ARMED:
+                    self._point("store.before_commit")
+                self._commit(writer)
+                self._last_id = writer.last_id
+        except BaseException:
+            good = False
+            raise
+        finally:
+            self._writing_thread = None
+            if not good:
+                self._give_up(writer)
+            self._one_writer.release()
+        if _IS_ARMED and good:
+            self._point("store.after_commit")
+
+    def _commit(self, writer: Speaker) -> None:
+        """Commit. If the connection is lost meanwhile, the server is asked what became of it."""
+        failed: BaseException
+        try:
+            (tag, _), *_ = writer.script(f"COMMIT; NOTIFY {self._channel}")
+            if tag == "COMMIT":
+                return
+            failed = RuntimeError("a statement before had failed")
+        except driver().Error as error:
+            failed = error
+        self._give_up(writer)
+        if not self._persisted(self._was_committed):
+            why = " ".join(str(failed).split())
+            raise TryAgainError(
+                f"{self.address.name} did not commit a write ({why}); nothing was recorded, run "
+                "again"
+            ) from failed
+
+    def _was_committed(self) -> bool:
+        """True if the newest commit of this process has the key of its last transaction. The lock
+        is free only when that transaction has ended, one way or the other."""
+        writer = self._writer = self._usable(self._writer)
+        try:
+            *_, (_, row), _ = writer.script(
+                f"BEGIN; SELECT pg_advisory_xact_lock({self._turn});"
+                f"SELECT key FROM commits WHERE writer = '{self._name}'; COMMIT"
+            )
+        except BaseException:
+            self._give_up(writer)
+            raise
+        return row is not None and row[0] == self._key
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction. Any error inside rolls it back."""
+        with self.translated:
+            connection = self.begin()
+            try:
+                yield connection
+            except BaseException:
+                self.end(good=False)
+                raise
+            self.end(good=True)
+
+    def repeated(self, write: Callable[[], T]) -> T:
+        """Do a write; again after a loss of the connection, a deadlock or the like, a few times."""
+        for number in range(TRIES - 1):
+            try:
+                return write()
+            except TryAgainError:
+                time.sleep(_pause(number))
+        return write()
+
+    # Around
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for a commit of any process. If the server cannot tell, this is a pause."""
+        if not self._one_listener.acquire(blocking=False):
+            time.sleep(min(timeout_s, _POLL_S))
+            return
+        try:
+            if self._listener is None or not self._listener.is_usable:
+                self._listener = Speaker(self._connected())
+                self._listener.script(f"LISTEN {self._channel}")
+                return  # what came before is seen by a look
+            for _ in self._listener.raw.notifies(timeout=timeout_s, stop_after=1):
+                pass
+        except (driver().Error, CannotRunError):
+            self._listener = None
+            time.sleep(min(timeout_s, _POLL_S))
+        finally:
+            self._one_listener.release()
+
+    def faults(self) -> Sequence[str]:
+        """Nothing: the server's checksums speak when a page is read."""
+        return ()
+
+    def close(self) -> None:
+        """Close every connection of this process. A later use opens new connections."""
+        with self._one_writer, self._one_reader, self._one_listener:
+            for one in (self._writer, self._reader, self._listener):
+                if one is not None:
+                    one.close()
+            self._writer = self._reader = self._listener = None
+
+    def start_in_child(self) -> None:
+        """Prepare for use after a fork: keep the parent's connections untouched."""
+        _inherited.append((self._writer, self._reader, self._listener))
+        self._start()
+
+    def _start(self) -> None:
+        self._one_writer, self._one_reader = threading.Lock(), threading.Lock()
+        self._one_listener = threading.Lock()
+        self._writer = self._reader = self._listener = None
+        self._writing_thread = self._last_id = None
+        self._name, self._key = secrets.token_hex(8), ""
+        self._is_next = False
+        self._began = _instant(0.0)
+
+    def _writing(self) -> Speaker | None:
+        return self._writer if self._writing_thread == threading.get_ident() else None
+
+    def _connected(self) -> Any:
+        try:
+            raw = connect(self.address, f"{socket.gethostname()}:{getpid()}")
+            raw.execute(
+                f"SET lock_timeout TO {int(self._patience_s * 1000)}; "
+                f"SET idle_in_transaction_session_timeout TO '{_SUSPENDED_S}s'"
+            )
+        except driver().Error as error:
+            raise unreachable(self.address, error) from error
+        return raw
+
+    def _usable(self, held: Speaker | None) -> Speaker:
+        """The connection, or a new one if it was lost."""
+        return held if held is not None and held.is_usable else Speaker(self._connected())
+
+    def _give_up(self, writer: Speaker) -> None:
+        """End the transaction of a connection without a commit."""
+        try:
+            writer.script("ROLLBACK")
+        except driver().Error:
+            with suppress(driver().Error):
+                writer.close()
+
+    def _persisted(self, step: Callable[[], T]) -> T:
+        """Take a step that changes nothing if it fails, until the server is there again."""
+        until = time.monotonic() + self._patience_s
+        for number in range(10**6):
+            try:
+                return step()
+            except (driver().Error, CannotRunError) as error:
+                cause = error.__cause__ if isinstance(error, CannotRunError) else error
+                is_over = time.monotonic() >= until
+                if is_over or cause is None or not (_is_away(cause) or is_lost(cause)):
+                    raise
+            time.sleep(_pause(number))
+        raise AssertionError("the time is over before")
+
+    def _point(self, name: str) -> None:
+        try:
+            failpoint(name)
+        except OSError as error:
+            raise CannotRunError(f"{self.address.name} cannot be used: {error.strerror}") from error
+
+
+class _Reader:
+    """Runs each query on the connection that is free then."""
+
+    __slots__ = ("_servers",)
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> PgRows:
+        """Run a query."""
+        return self._servers.read(sql, parameters)
+
+    def executemany(self, sql: str, _: object, /) -> None:
+        """Refuse to write outside of a transaction."""
+        raise RuntimeError(f"no transaction is open for: {sql}")
+
+
+_inherited: list[object] = []
+
+
+def _instant(seconds: float) -> Instant:
+    """A moment of the server's clock, which stands for the clock of one boot."""
+    return Instant("server", seconds, seconds)
+
+
+def _pause(number: int) -> float:
+    """The seconds before another try, so that many processes do not come back at once."""
+    longest: float = min(_MOST_PAUSE_S, _PAUSE_S * 2 ** min(number, 10))
+    return longest * random.uniform(0.5, 1.0)
+
+
+def _is_away(error: BaseException) -> bool:
+    """True if a server that was there does not answer now, or is just starting."""
+    why = str(error)
+    return any(word in why for word in ("refused", "starting up", "shutting down", "No such file"))

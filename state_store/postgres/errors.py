@@ -1,0 +1,107 @@
+"""Translates psycopg's errors into errors with a remedy. No other module does this."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from state_store.database.errors import StoreBusyError
+from state_store.documents.errors import CannotRunError
+from state_store.postgres.address import Address, driver
+
+
+class TryAgainError(StoreBusyError):
+    """The transaction was not committed, and may succeed if it is run again."""
+
+
+_AGAIN = ("40001", "40P01", "57P01", "57P02", "57P03", "25P03", "25P04")
+_LOST = "08"
+_CANNOT = {
+    "42501": "does not let {user} do this ({why}); grant it, or name another user",
+    "25006": "takes no writes: it is a standby, or read-only; name the primary server",
+    "53100": "cannot be written: its disk is full; make room and run again",
+    "53200": "has no memory left; make room and run again",
+    "53300": "takes no more connections; raise max_connections, or run fewer machines",
+    "XX001": "reports damaged data ({why}); restore a backup",
+    "XX002": "reports a damaged index ({why}); run REINDEX there, and run again",
+    "54000": "cannot take so large an event; make it smaller",
+}
+
+
+class translated:
+    """Translates psycopg's errors in a block. A class, because it is entered for every event.
+
+    Raises StoreBusyError and CannotRunError. Bugs of ours are not translated.
+    """
+
+    __slots__ = ("_address",)
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and (meant := meaning(self._address, error)):
+            raise meant from error
+
+
+def is_lost(error: BaseException) -> bool:
+    """True if the error ended the connection, and the transaction with it."""
+    state = getattr(error, "sqlstate", None) or ""
+    psycopg = driver()
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    return not state or state.startswith(_LOST) or state in ("57P01", "57P02", "57P03", "25P03")
+
+
+def meaning(address: Address, error: BaseException) -> Exception | None:
+    """The error with a remedy; None for a bug of ours."""
+    psycopg = driver()
+    if not isinstance(error, psycopg.Error):
+        return None
+    state, where = getattr(error, "sqlstate", None) or "", address.name
+    why = str(error).strip().partition("\n")[0]
+    if state == "55P03":
+        return StoreBusyError(
+            f"{where} cannot be written: another process does not end its own write and may have "
+            "been stopped; let it go on or end it, and run again"
+        )
+    if state in _AGAIN or is_lost(error):
+        return TryAgainError(f"{where} broke off a write ({why}); nothing was recorded, run again")
+    if state in _CANNOT:
+        user = _user_of(address, psycopg)
+        return CannotRunError(f"{where} {_CANNOT[state].format(user=user, why=why)}")
+    if isinstance(error, psycopg.DataError) and "NUL" in why:
+        return ValueError(f"PostgreSQL cannot store the text: {why}")
+    return None
+
+
+def unreachable(address: Address, error: BaseException) -> CannotRunError:
+    """The error for a connection that could not be made."""
+    psycopg = driver()
+    why = " ".join(str(error).split())
+    if isinstance(error, psycopg.ProgrammingError):  # the url, which may have a password
+        return CannotRunError("[state] url is no address of a PostgreSQL database; correct it")
+    user = _user_of(address, psycopg)
+    if "password" in why or "authentication" in why or "pg_hba.conf" in why:
+        remedy = f"check the password of {user} (PGPASSWORD, .pgpass) and its rights to log in"
+        return CannotRunError(f"{address.name} refuses the login: {_end(why)}; {remedy}")
+    if "does not exist" in why:
+        return CannotRunError(f"{address.name} is missing: {_end(why)}; create it, or name another")
+    return CannotRunError(
+        f"{address.name} cannot be reached: {_end(why)}; check that the server runs and the address"
+    )
+
+
+def _end(why: str) -> str:
+    """The part that says why, after the names of hosts and ports."""
+    return why.rpartition("FATAL:")[2].strip() or why
+
+
+def _user_of(address: Address, psycopg: Any) -> str:
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(address.url)
+    except psycopg.Error:
+        return "the user"
+    return f"user {given['user']}" if given.get("user") else "the user"

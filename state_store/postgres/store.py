@@ -1,0 +1,72 @@
+"""`PostgresStore`: an `EventStore` whose tables are in a schema of a PostgreSQL server.
+
+The state folder has its own name in it, because each folder has its own tracker file.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from state_store.database.kept_items import Fold
+from state_store.database.schema import VERSION
+from state_store.database.store import FOLDS, EventStore
+from state_store.documents.clock import Clock, Instant
+from state_store.documents.files import read_text, write_text_atomic
+from state_store.documents.locks import QUEUE_PATIENCE_S
+from state_store.postgres.address import Address
+from state_store.postgres.connections import Servers
+from state_store.sql.connection import Connection
+
+FOLDER_NAME = "folder.id"
+
+
+class PostgresStore(EventStore):
+    """Opens the tables at `address`, and creates them if they are missing. `path` is the place of a
+    database in the state folder; no file is there."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        address: Address,
+        *,
+        folds: Mapping[str, Fold] = FOLDS,
+        clock: Clock | None = None,
+        patience_s: float = QUEUE_PATIENCE_S,
+    ) -> None:
+        self.path, self._folds = Path(path), folds
+        servers = Servers(address, patience_s)
+        self._use(servers, clock or ServerClock(servers))
+
+    @property
+    def folder(self) -> str:
+        """The name of the state folder among all that share the tables; made at the first use."""
+        file = self.path.parent / FOLDER_NAME
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_text_atomic(file, f"{secrets.token_hex(8)}\n")
+        return f"{read_text(file).strip()}/"
+
+
+class ServerClock:
+    """The server's clock, which is the same for all machines."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+
+    def now(self) -> Instant:
+        """The present moment; within a transaction the one of its begin."""
+        return self._servers.now()
+
+
+@contextmanager
+def looked_into(address: Address) -> Iterator[tuple[Connection, int]]:
+    """A connection for reading, and the version of the tables."""
+    servers = Servers(address, QUEUE_PATIENCE_S)
+    try:
+        with servers.translated:
+            yield servers.reader(), VERSION
+    finally:
+        servers.close()
