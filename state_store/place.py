@@ -11,22 +11,40 @@ from pathlib import Path
 
 from state_store.database.connections import looked_into
 from state_store.database.store import EventStore
+from state_store.sql.addresses import address_of
 from state_store.sql.connection import Connection
 
 
 def open_store(database: str | Path) -> EventStore:
     """The store at this place; its database is created if it is missing."""
-    return EventStore(database)
+    address = address_of(Path(database).parent)
+    if address is None:
+        return EventStore(database)
+    from state_store.postgres.store import PostgresStore  # noqa: PLC0415 - only with a url
+
+    return PostgresStore(database, address)
 
 
 def has_begun(database: Path) -> bool:
     """True if the store has a database. Creates none."""
-    return database.exists()
+    address = address_of(database.parent)
+    if address is None:
+        return database.exists()
+    from state_store.postgres.store import is_there  # noqa: PLC0415 - only with a url
+
+    return is_there(address)
 
 
 @contextmanager
 def reading(database: Path) -> Iterator[tuple[Connection, int]]:
     """A connection that changes nothing, and the version of the tables. Raises as opening the store
     would."""
-    with looked_into(database) as found:
+    address = address_of(database.parent)
+    if address is None:
+        with looked_into(database) as found:
+            yield found
+        return
+    from state_store.postgres.store import read_only  # noqa: PLC0415 - only with a url
+
+    with read_only(address) as found:
         yield found

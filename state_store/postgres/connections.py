@@ -7,7 +7,6 @@ commits, and the newest token is the one that the transaction sees.
 
 from __future__ import annotations
 
-import random
 import secrets
 import socket
 import threading
@@ -21,16 +20,22 @@ from state_store.database.schema import VERSION as OF_THE_TABLES
 from state_store.documents.clock import Instant
 from state_store.documents.errors import CannotRunError
 from state_store.documents.failpoints import active, failpoint
-from state_store.postgres.address import Address, connect, driver
-from state_store.postgres.errors import TryAgainError, is_lost, translated, unreachable
-from state_store.postgres.schema import lock_key, prepare
+from state_store.postgres.driver import connect, driver
+from state_store.postgres.errors import (
+    TryAgainError,
+    is_away,
+    is_lost,
+    pause_s,
+    translated,
+    unreachable,
+)
+from state_store.postgres.schema import lock_key, prepare, version_of
 from state_store.postgres.speech import PgRows, Speaker
+from state_store.sql.addresses import Address
 from state_store.sql.connection import Connection
 
 T = TypeVar("T")
 TRIES = 8
-_PAUSE_S = 0.05  # before the second try; it doubles
-_MOST_PAUSE_S = 2.0
 _SUSPENDED_S = 30  # after which the server ends the transaction of a process that was stopped
 _POLL_S = 0.25
 _IS_ARMED = active()
@@ -40,7 +45,8 @@ class Servers:
     """The connections to the database at `address`, for all threads of this process.
 
     `patience_s` is the wait for the server, once it was reached, and for other writers. Raises
-    CannotRunError if the server cannot be reached or used."""
+    CannotRunError if the server cannot be reached or used.
+    Without `may_write` no tables are made."""
 
     _writer: Speaker | None
     _reader: Speaker | None
@@ -48,7 +54,7 @@ class Servers:
     _writing_thread: int | None
     _last_id: int | None  # of the events, after this process's last commit
 
-    def __init__(self, address: Address, patience_s: float) -> None:
+    def __init__(self, address: Address, patience_s: float, *, may_write: bool = True) -> None:
         self.address, self.version = address, OF_THE_TABLES
         self.translated = translated(address)
         self._patience_s = patience_s
@@ -57,7 +63,9 @@ class Servers:
         self._start()
         with self._one_writer, self.translated:
             self._writer = Speaker(self._connected())
-            prepare(self._writer.raw, address)
+            if may_write:
+                prepare(self._writer.raw, address)
+            self.is_prepared = version_of(self._writer.raw, address) > 0
 
     # Reading
 
@@ -216,7 +224,7 @@ class Servers:
             try:
                 return write()
             except TryAgainError:
-                time.sleep(_pause(number))
+                time.sleep(pause_s(number))
         return write()
 
     # Around
@@ -300,9 +308,9 @@ class Servers:
             except (driver().Error, CannotRunError) as error:
                 cause = error.__cause__ if isinstance(error, CannotRunError) else error
                 is_over = time.monotonic() >= until
-                if is_over or cause is None or not (_is_away(cause) or is_lost(cause)):
+                if is_over or cause is None or not (is_away(cause) or is_lost(cause)):
                     raise
-            time.sleep(_pause(number))
+            time.sleep(pause_s(number))
         raise AssertionError("the time is over before")
 
     def _point(self, name: str) -> None:
@@ -335,15 +343,3 @@ _inherited: list[object] = []
 def _instant(seconds: float) -> Instant:
     """A moment of the server's clock, which stands for the clock of one boot."""
     return Instant("server", seconds, seconds)
-
-
-def _pause(number: int) -> float:
-    """The seconds before another try, so that many processes do not come back at once."""
-    longest: float = min(_MOST_PAUSE_S, _PAUSE_S * 2 ** min(number, 10))
-    return longest * random.uniform(0.5, 1.0)
-
-
-def _is_away(error: BaseException) -> bool:
-    """True if a server that was there does not answer now, or is just starting."""
-    why = str(error)
-    return any(word in why for word in ("refused", "starting up", "shutting down", "No such file"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from state_store.database.errors import StoreBusyError
 from state_store.documents.errors import CannotRunError
-from state_store.postgres.address import Address, driver
+from state_store.postgres.driver import driver
+from state_store.sql.addresses import Address
 
 
 class TryAgainError(StoreBusyError):
@@ -15,6 +17,8 @@ class TryAgainError(StoreBusyError):
 
 _AGAIN = ("40001", "40P01", "57P01", "57P02", "57P03", "25P03", "25P04")
 _LOST = "08"
+_PAUSE_S = 0.05  # before the second try; it doubles
+_MOST_PAUSE_S = 2.0
 _CANNOT = {
     "42501": "does not let {user} do this ({why}); grant it, or name another user",
     "25006": "takes no writes: it is a standby, or read-only; name the primary server",
@@ -53,6 +57,18 @@ def is_lost(error: BaseException) -> bool:
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     return not state or state.startswith(_LOST) or state in ("57P01", "57P02", "57P03", "25P03")
+
+
+def is_away(error: BaseException) -> bool:
+    """True if a server that was there does not answer now, or is just starting."""
+    why = str(error)
+    return any(word in why for word in ("refused", "starting up", "shutting down", "No such file"))
+
+
+def pause_s(number: int) -> float:
+    """The seconds before another try, so that many processes do not come back at once."""
+    longest: float = min(_MOST_PAUSE_S, _PAUSE_S * 2 ** min(number, 10))
+    return longest * random.uniform(0.5, 1.0)
 
 
 def meaning(address: Address, error: BaseException) -> Exception | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from state_store.documents.errors import CannotRunError
-from state_store.postgres.address import Address
+from state_store.sql.addresses import Address
 
 _TEXT = 'TEXT COLLATE "C" NOT NULL'  # in the order of code points, as SQLite compares
 _REAL = "DOUBLE PRECISION"
@@ -72,28 +72,24 @@ def lock_key(schema: str, purpose: str) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def version_of(connection: Any, schema: str) -> int:
-    """The number of the last migration; 0 without tables of ours."""
+def version_of(connection: Any, address: Address) -> int:
+    """The number of the last migration; 0 without tables of ours. Raises CannotRunError for a
+    newer one."""
+    schema = address.schema
     there = connection.execute("SELECT to_regclass($1)", (f"{schema}.migrations",)).fetchone()[0]
     if there is None:
         return 0
     asked = f"SELECT COALESCE(MAX(number), 0) FROM {schema}.migrations"
     found: int = connection.execute(asked).fetchone()[0]
-    return found
-
-
-def check(version: int, address: Address) -> None:
-    """Raise CannotRunError for a schema of a newer version."""
-    if version > VERSION:
+    if found > VERSION:
         raise CannotRunError(f"{address.name} was written by a newer tidegate; use the newer one")
+    return found
 
 
 def prepare(connection: Any, address: Address) -> None:
     """Make the schema, or what an older version lacks. Raises psycopg's errors, CannotRunError."""
     schema = address.schema
-    version = version_of(connection, schema)
-    check(version, address)
-    if version == VERSION:
+    if version_of(connection, address) == VERSION:
         return
     with connection.transaction():
         lock = lock_key(schema, "migrations")
@@ -101,8 +97,7 @@ def prepare(connection: Any, address: Address) -> None:
         known = "SELECT 1 FROM pg_namespace WHERE nspname = $1"
         if connection.execute(known, (schema,)).fetchone() is None:
             connection.execute(f"CREATE SCHEMA {schema}")
-        version = version_of(connection, schema)
-        check(version, address)
+        version = version_of(connection, address)
         if not version:
             _refuse_foreign(connection, address)
             connection.execute(

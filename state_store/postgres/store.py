@@ -16,8 +16,8 @@ from state_store.database.store import FOLDS, EventStore
 from state_store.documents.clock import Clock, Instant
 from state_store.documents.files import read_text, write_text_atomic
 from state_store.documents.locks import QUEUE_PATIENCE_S
-from state_store.postgres.address import Address
 from state_store.postgres.connections import Servers
+from state_store.sql.addresses import Address
 from state_store.sql.connection import Connection
 
 FOLDER_NAME = "folder.id"
@@ -61,12 +61,24 @@ class ServerClock:
         return self._servers.now()
 
 
+_prepared: set[Address] = set()
+
+
+def is_there(address: Address) -> bool:
+    """True if the schema has our tables. Makes none."""
+    if address not in _prepared:
+        servers = Servers(address, QUEUE_PATIENCE_S, may_write=False)
+        servers.close()
+        _prepared.update({address} if servers.is_prepared else ())
+    return address in _prepared
+
+
 @contextmanager
-def looked_into(address: Address) -> Iterator[tuple[Connection, int]]:
-    """A connection for reading, and the version of the tables."""
-    servers = Servers(address, QUEUE_PATIENCE_S)
+def read_only(address: Address) -> Iterator[tuple[Connection, int]]:
+    """A connection for reading, and the version of the tables, 0 without any."""
+    servers = Servers(address, QUEUE_PATIENCE_S, may_write=False)
     try:
         with servers.translated:
-            yield servers.reader(), VERSION
+            yield servers.reader(), VERSION if servers.is_prepared else 0
     finally:
         servers.close()

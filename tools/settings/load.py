@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from state_store.documents.errors import InputError
+from state_store.sql.addresses import Address, keep_rows
 from state_store.values.lazy_dataclass import dataclass, field, fields
 from tools.settings.kinds import ARGV, PATHS, PHASES, TokenPrice
 from tools.settings.schema import (
@@ -36,10 +37,17 @@ from tools.settings.schema import (
     SandboxSettings,
     SecretsSettings,
     ShipSettings,
+    StateSettings,
     VerifySettings,
     WorkspaceSettings,
 )
-from tools.settings.sources import Entry, Found, from_environment, from_flags, read_files
+from tools.settings.sources import (
+    Entry,
+    Found,
+    from_environment,
+    from_flags,
+    read_files,
+)
 
 STATE_VARIABLES = ("TIDEGATE_STATE_DIR", "AESOP_STATE_ROOT")
 
@@ -61,6 +69,7 @@ class Settings:
     audit: AuditSettings
     notify: NotifySettings
     secrets: SecretsSettings
+    state: StateSettings
     state_dir: Path
     environ: Mapping[str, str] = field(repr=False)
     files: tuple[Path, ...] = ()
@@ -102,6 +111,7 @@ def load(
     roles = {role: _section(f"sandbox.{role}", values) for role in SANDBOX_ROLES}
     has_reviewer = any(name.startswith(f"{REVIEW_BACKEND}.") for name in values)
     state_dir = _state_dir((flags or {}).get(STATE_DIR), values.get(STATE_DIR), where)
+    keep_rows(state_dir, _address(sections["state"]))
     return Settings(
         **sections,
         state_dir=state_dir,
@@ -142,6 +152,26 @@ def resolve_state_dir(
     if problems := read.unread + found.problems:
         raise InputError(problems)
     return _state_dir(None, configured, where)
+
+
+def resolve_store(flag: str | Path | None = None) -> Path:
+    """The state folder of `load`, for a program that opens its store: other settings are not
+    checked. Raises InputError if a needed file cannot be read."""
+    where = _Where.of(None, None, None, None)
+    read = where.read()
+    from_environment(where.environ, where.cwd, read)
+    names = {STATE_DIR, *(name for name in KINDS if name.startswith("state."))}
+    found = Found([entry for entry in read.entries if entry.name in names])
+    values = _accepted(found, where.environ)
+    if problems := read.unread + found.problems:
+        raise InputError(problems)
+    state_dir = _state_dir(flag, values.get(STATE_DIR), where)
+    keep_rows(state_dir, _address(_section("state", values)))
+    return state_dir
+
+
+def _address(state: StateSettings) -> Address | None:
+    return Address(state.url, state.schema) if state.url else None
 
 
 def place_state_dir(

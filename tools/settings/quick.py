@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 CEILINGS = ("max_wave_tokens", "max_daily_tokens", "max_wave_usd", "max_daily_usd")
 _OTHERS = ("aesop.config.json", "pyproject.toml")
 _NUMBER = re.compile(r"(\w+)\s*=\s*(\d[\d_]*(?:\.\d[\d_]*)?)\s*(?:#.*)?")
+_STATE = re.compile(r"state\s*[.=]")
 _TABLE = re.compile(r"\[([\w.-]+)\]\s*(?:#.*)?")
 
 
 def quick_ceilings(top: str, cwd: str, environ: Mapping[str, str]) -> dict[str, float] | None:
     """The ceilings of the project at `top` by name. None: load the settings."""
-    if any(name.startswith(("TIDEGATE_LIMITS_", "AESOP_")) for name in environ):
+    if any(name.startswith(("TIDEGATE_LIMITS_", "TIDEGATE_STATE_U", "AESOP_")) for name in environ):
         return None
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", ""), ".config")
     user = os.path.join(environ.get("APPDATA", "") or home, "tidegate", "tidegate.toml")
@@ -42,7 +43,13 @@ def _ceilings(text: str) -> dict[str, float] | None:
             continue
         named = [name for name in (*CEILINGS, "limits") if name in line]
         number = _NUMBER.fullmatch(line)
-        if "state_" in line or '"""' in line or "'''" in line:
+        if (
+            table == "state"
+            or _STATE.match(line)
+            or "state_" in line
+            or '"""' in line
+            or "'''" in line
+        ):
             return None
         if named and (number is None or table != "limits"):
             return None

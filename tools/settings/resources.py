@@ -1,8 +1,9 @@
-"""The kinds of values about resources. Pure."""
+"""The kinds of values about resources and databases. Pure."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from state_store.values.names import RESOURCE_PATTERN, RESOURCE_RULE, is_resource
@@ -53,4 +54,28 @@ SIZE = Kind(
         ],
         "title": "size",
     },
+)
+
+_POSTGRES = "postgres(ql)?://"
+_SCHEMA = r"(?!pg_)[a-z_][a-z0-9_]{0,62}"
+
+
+def _text_like(pattern: str, raw: Any) -> str:
+    if not isinstance(raw, str) or not raw.isprintable() or re.match(pattern, raw) is None:
+        raise ValueError
+    return raw
+
+
+DATABASE = Kind(
+    "a postgresql:// address",
+    partial(_text_like, _POSTGRES),
+    str,
+    private=True,
+    shape={"type": "string", "pattern": f"^{_POSTGRES}", "title": "postgresql:// address"},
+)
+SCHEMA = Kind(
+    "a name of small letters, digits and _ that does not begin with pg_",
+    partial(_text_like, rf"{_SCHEMA}\Z"),
+    str,
+    shape={"type": "string", "pattern": f"^{_SCHEMA}$", "title": "name of a schema"},
 )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from state_store.sql.addresses import DEFAULT_SCHEMA
 from state_store.values.lazy_dataclass import dataclass
 from tools.settings import kinds
 from tools.settings.kinds import one_of, setting, whole_number
-from tools.settings.resources import SIZE
+from tools.settings.resources import DATABASE, SCHEMA, SIZE
 
 PRIVATE, HOST = "private", "host"
 LEVELS = ("container", "bwrap", "landlock", "limits", "none")
@@ -66,6 +67,19 @@ class RoleSandboxSettings:
     of what is free when it starts. With the kind `bwrap` also the size of its private `/tmp`"""
     output: int | None = setting(SIZE)
     """what a command may print; 0 is no limit. Without the key 1 GiB"""
+
+
+@dataclass(frozen=True, slots=True)
+class StateSettings:
+    """The database of the state, where many machines work at one backlog."""
+
+    url: str | None = setting(DATABASE)
+    """a PostgreSQL server in place of the file in the state folder
+    ([many-machines.md](many-machines.md)), such as `postgresql://tidegate@db.example/builds`. What
+    it leaves out is taken from the `PG*` variables and `.pgpass`; put no password here. It needs
+    the driver: `pip install "tidegate[postgres]"`"""
+    schema: str = setting(SCHEMA, DEFAULT_SCHEMA)
+    """the schema that has this project's tables, so that one database holds many projects"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from tools.settings.run_sections import (
     SandboxSettings,
     SecretsSettings,
     ShipSettings,
+    StateSettings,
 )
 from tools.settings.work_sections import (
     BackendSettings,
@@ -51,6 +52,7 @@ __all__ = [
     "SandboxSettings",
     "SecretsSettings",
     "ShipSettings",
+    "StateSettings",
     "VerifySettings",
     "WorkspaceSettings",
 ]
@@ -66,6 +68,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "pipeline": PipelineSettings,
     "sandbox": SandboxSettings,
     **{f"sandbox.{role}": RoleSandboxSettings for role in SANDBOX_ROLES},
+    "state": StateSettings,
     "ship": ShipSettings,
     "limits": LimitsSettings,
     "checkpoint": CheckpointSettings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 from state_store.documents.errors import InputError
 from state_store.documents.files import BadFileError, MissingFileError, read_bytes
@@ -22,8 +23,16 @@ def secret_values(settings: Settings) -> dict[str, str]:
     environ = dict(settings.environ)
     if settings.notify.webhook:
         environ["[notify] webhook"] = settings.notify.webhook
+    if password := _password_of(settings.state.url):
+        environ["the password in [state] url"] = password
     texts = {path.name: _text(path) for path in settings.secrets.files}
     return hidden_values(environ, [*keys, *settings.secrets.variables], texts)
+
+
+def _password_of(url: str | None) -> str:
+    """The password in a url as it is written there and meant."""
+    login = (url or "").partition("://")[2].partition("/")[0].rpartition("@")[0]
+    return unquote(login.partition(":")[2])
 
 
 def _text(path: Path) -> str:

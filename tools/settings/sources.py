@@ -19,6 +19,7 @@ from tools.settings.schema import KINDS, SECTIONS, STATE_DIR
 PROJECT_FILE = "tidegate.toml"
 SOURCE_FILE = "aesop.config.json"
 PREFIX = "TIDEGATE_"
+_STATE_VARIABLE = "TIDEGATE_STATE_DIR"  # names the folder
 _STATE_NAMES = (STATE_DIR, "state_root")
 # The flat keys of the original project. Other keys in its file belong to its other tools.
 _SOURCE_KEYS = {
@@ -110,6 +111,8 @@ def from_environment(environ: Mapping[str, str], cwd: Path, found: Found) -> Non
     for variable in sorted(environ):
         section, _, _ = variable.removeprefix(PREFIX).lower().partition("_")
         if not variable.startswith(PREFIX) or section not in SECTIONS or not environ[variable]:
+            continue
+        if variable == _STATE_VARIABLE:
             continue
         name = known.get(variable)
         if name is None:

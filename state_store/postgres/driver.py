@@ -1,38 +1,15 @@
-"""`Address`: the server, the database and the schema of a project, with the driver that speaks to
-it."""
+"""Connects to the server of an address, with a driver that is imported only then."""
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 from typing import Any
 
 from state_store.documents.errors import CannotRunError
-from state_store.values.lazy_dataclass import dataclass
+from state_store.sql.addresses import Address
 
-SCHEMES = ("postgresql://", "postgres://")
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _OLDEST = 13
 _CONNECT_TIMEOUT_S = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The url of a database as libpq reads it, and the schema of the project in it."""
-
-    url: str
-    schema: str = "tidegate"
-
-    @property
-    def name(self) -> str:
-        """The database for people, without its password."""
-        rest = self.url.partition("://")[2].partition("?")[0].rpartition("@")[2]
-        return f"the database {rest or 'of the PG variables'}, schema {self.schema},"
-
-
-def is_schema(text: str) -> bool:
-    """True if the text can be a schema's name without quotes."""
-    return bool(_SCHEMA.fullmatch(text)) and not text.startswith("pg_")
 
 
 def driver() -> Any:

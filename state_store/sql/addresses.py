@@ -1,0 +1,42 @@
+"""The places of stores whose rows are not in their state folder.
+
+The settings make them known, so that whoever opens the store of a folder opens the right one.
+"""
+
+from __future__ import annotations
+
+import os
+
+from state_store.values.lazy_dataclass import dataclass
+
+DEFAULT_SCHEMA = "tidegate"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The url of a PostgreSQL database as libpq reads it, and the schema of the project in it."""
+
+    url: str
+    schema: str = DEFAULT_SCHEMA
+
+    @property
+    def name(self) -> str:
+        """The database for people, without its password."""
+        rest = self.url.partition("://")[2].partition("?")[0].rpartition("@")[2]
+        return f"the database {rest or 'of the PG variables'}, schema {self.schema},"
+
+
+_known: dict[str, Address] = {}  # by the real path of the state folder
+
+
+def keep_rows(state_dir: str | os.PathLike[str], address: Address | None) -> None:
+    """The rows of this folder's store are at an address; None if they are in the folder."""
+    folder = os.path.realpath(state_dir)
+    _known.pop(folder, None)
+    if address is not None:
+        _known[folder] = address
+
+
+def address_of(state_dir: str | os.PathLike[str]) -> Address | None:
+    """The address of the rows of this folder's store; None if they are in the folder."""
+    return _known.get(os.path.realpath(state_dir)) if _known else None
