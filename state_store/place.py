@@ -35,6 +35,12 @@ def has_begun(database: Path) -> bool:
     return is_there(address)
 
 
+def name_of(database: Path) -> str:
+    """The place of the rows, for people."""
+    address = address_of(database.parent)
+    return str(database) if address is None else address.name.removesuffix(",")
+
+
 @contextmanager
 def reading(database: Path) -> Iterator[tuple[Connection, int]]:
     """A connection that changes nothing, and the version of the tables. Raises as opening the store

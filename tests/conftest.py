@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import forked
+from tests.support import postgres as postgres_server
+from tests.support import stores as stores_of_kinds
 from tests.support.beside import Played, play_marked
 from tests.support.processes import Marked, marked_in
 from tests.support.repos import SANDBOX
@@ -108,3 +110,20 @@ def marked(tmp_path: Path) -> Iterator[Marked]:
     """Commands that are ended with the test, whatever becomes of it."""
     with marked_in(tmp_path) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[postgres_server.Server]:
+    """A server of PostgreSQL for the tests of a module."""
+    if why := postgres_server.missing():
+        pytest.skip(why)
+    with postgres_server.running() as server:
+        yield server
+
+
+@pytest.fixture(params=stores_of_kinds.KINDS)
+def stores(request: pytest.FixtureRequest) -> stores_of_kinds.Stores:
+    """Stores of one kind after the other."""
+    if request.param == "sqlite":
+        return stores_of_kinds.Stores()
+    return stores_of_kinds.Stores(request.getfixturevalue("postgres"))

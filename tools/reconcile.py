@@ -99,11 +99,12 @@ def _phases(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:
 
 def _merged(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     from state_store.api import StateAPI
+    from state_store.place import has_begun
     from state_store.views.reconcile import reconcile_stores
 
     db, other = _db(asked), Path(asked.merge)
     for path in (db, other):
-        if not path.is_file():
+        if not (path.is_file() or has_begun(path)):
             raise InputError(f"there is no database at {path}; give the path of one")
     with StateAPI(db) as mine, StateAPI(other) as theirs:
         report = reconcile_stores(mine, theirs)
@@ -117,7 +118,7 @@ def _db(asked: argparse.Namespace) -> Path:
     from state_store.write_api import STATE_DB_FILENAME
     from tools.settings import load as settings
 
-    return settings.resolve_state_dir(asked.state_dir) / STATE_DB_FILENAME
+    return settings.resolve_store(asked.state_dir) / STATE_DB_FILENAME
 
 
 if __name__ == "__main__":

@@ -142,13 +142,14 @@ def _lines(done: Reproduction) -> tuple[str, ...]:
 def _items(args: argparse.Namespace, place: Surroundings) -> tuple[str, list[str]]:
     """The wave, and the items that were named or that it shipped, as the state folder knows."""
     from state_store.documents.errors import InputError
+    from state_store.place import has_begun
     from state_store.views.store_summary import StoreSummary
     from state_store.write_api import STATE_DB_FILENAME
 
     if args.item is not None and args.wave != NEWEST:
         return args.wave, [args.item]
     database = place.state_dir / STATE_DB_FILENAME
-    if not database.is_file():
+    if not has_begun(database):
         raise InputError(
             f"there is no database {database}; name ITEM, or its folder with --state-dir"
         )

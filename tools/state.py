@@ -62,11 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _act(asked: argparse.Namespace) -> int:
     from state_store.api import StateAPI
+    from state_store.place import has_begun
     from state_store.write_api import STATE_DB_FILENAME
     from tools.settings import load as settings
 
-    path = settings.resolve_state_dir(asked.state_dir) / STATE_DB_FILENAME
-    if not path.exists():
+    path = settings.resolve_store(asked.state_dir) / STATE_DB_FILENAME
+    if not has_begun(path):
         raise InputError(f"there is no database {path}; name its folder with --state-dir")
     with StateAPI(path) as api:
         return sync(api, asked) if asked.what == "sync" else show(api, asked)

@@ -51,6 +51,7 @@ def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.past_waves import live_waves
     from driver.maintenance.reproduce import existing_state, surroundings
     from state_store.documents.errors import ExitCode, StoppedByPolicyError
+    from state_store.place import has_begun, name_of
     from state_store.views.anchors import rebuild_hint
     from state_store.views.rebuild import examine, rebuild
     from state_store.write_api import STATE_DB_FILENAME
@@ -67,14 +68,14 @@ def _run(args: argparse.Namespace) -> int:
         rebuilt = rebuild(database, health, tracker, anchors)
     remedy = None if health.is_whole or rebuilt else rebuild_hint(database.parent, args.repo)
     document = {
-        "database": str(database),
+        "database": name_of(database),
         "whole": health.is_whole,
         "problems": list(health.sentences),
         "remedy": remedy,
         "rebuilt": rebuilt.to_json() if rebuilt else None,
     }
-    whole = "is complete" if database.exists() else "does not exist yet; a run creates it"
-    lines: list[object] = [*health.sentences] or [f"{database} {whole}"]
+    whole = "is complete" if has_begun(database) else "does not exist yet; a run creates it"
+    lines: list[object] = [*health.sentences] or [f"{name_of(database)} {whole}"]
     if rebuilt or remedy:
         lines.append(rebuilt or f"put back a copy of it, or {remedy}")
     show(document, lines, as_json=args.json)

@@ -38,7 +38,7 @@ def _run(asked: argparse.Namespace) -> int:
     from state_store.place import open_store
     from state_store.write_api import begun_database
     from tools.program import show
-    from tools.settings.load import resolve_state_dir
+    from tools.settings.load import resolve_store
     from tools.settings.secret_values import hide_configured
 
     if asked.follow and asked.json:
@@ -46,7 +46,7 @@ def _run(asked: argparse.Namespace) -> int:
     if asked.lines < 0:
         raise InputError("--lines is 0 or more")
     hide_configured()
-    state_dir = resolve_state_dir(asked.state_dir)
+    state_dir = resolve_store(asked.state_dir)
     with open_store(begun_database(state_dir)) as store:
         log = Log(store, _wave(store, asked.wave), asked.item, asked.lines or None)
         if asked.follow:

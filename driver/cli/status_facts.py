@@ -10,6 +10,8 @@ import json
 import os
 import time
 
+from state_store.sql.addresses import address_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,7 +57,7 @@ def _places(flag: str | None) -> tuple[str, dict[str, float] | None, list[str]]:
     if ceilings is not None and not named.startswith("~"):
         return os.path.join(cwd, named) if named else os.path.join(top, "state"), ceilings, []
     from state_store.documents.errors import InputError
-    from tools.settings.load import load, resolve_state_dir
+    from tools.settings.load import load, resolve_state_dir, resolve_store
     from tools.settings.quick import CEILINGS
 
     try:
@@ -65,7 +67,10 @@ def _places(flag: str | None) -> tuple[str, dict[str, float] | None, list[str]]:
         notes = []
     except InputError as error:
         ceilings, notes = None, [f"the ceilings are unknown: {error}"]
-    return str(resolve_state_dir(flag)), ceilings, notes
+    try:
+        return str(resolve_store(flag)), ceilings, notes
+    except InputError:  # which the notes tell
+        return str(resolve_state_dir(flag)), ceilings, notes
 
 
 def _halt(folder: str) -> dict[str, Any] | None:
@@ -123,14 +128,14 @@ def _items(folder: str) -> tuple[list[dict[str, Any]], str]:
             return [item for item in entries if isinstance(item, dict)], ""
         problem = f"{path} cannot be read: the items are those of the last run"
     database = os.path.join(folder, DATABASE)
-    if not os.path.isfile(database):
+    if not (os.path.isfile(database) or address_of(folder)):
         return [], problem
     from state_store.views.store_summary import Error, StoreSummary
 
     try:
         with StoreSummary(database) as summary:
             return summary.items(), problem
-    except (Error, ValueError):
+    except (*Error, ValueError):
         return [], problem  # `_of_database` tells why
 
 
@@ -180,9 +185,10 @@ def _of_database(folder: str, most: int, now: float) -> dict[str, Any]:
     """The newest waves and the use of this UTC day."""
     path = os.path.join(folder, DATABASE)
     empty: dict[str, Any] = {"waves": [], "budget": {}, "problem": ""}
-    if not os.path.lexists(path):
+    elsewhere = address_of(folder)
+    if not (elsewhere or os.path.lexists(path)):
         return empty
-    if not os.path.isfile(path):
+    if not (elsewhere or os.path.isfile(path)):
         return {**empty, "problem": f"the database {path} is not a regular file"}
     from state_store.views.store_summary import Error, StoreSummary
 
@@ -190,7 +196,7 @@ def _of_database(folder: str, most: int, now: float) -> dict[str, Any]:
         with StoreSummary(path) as summary:
             waves = [summary.wave(name) for name in summary.newest_waves(most)]
             budget = summary.day((iso(now) or "")[:10])
-    except (Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (*Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return {**empty, "problem": f"the database {path} cannot be read: {error}"}
     times = ("started", "finished")
     shown = [{**wave, **{key: iso(wave[key]) for key in times}} for wave in waves]

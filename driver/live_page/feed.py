@@ -21,6 +21,7 @@ from driver.terminal.safe_text import safe_line
 from state_store.database.errors import StoreBusyError
 from state_store.database.interface import Store
 from state_store.documents.journal import stored_slug
+from state_store.sql.addresses import address_of
 from state_store.views.item_progress import ItemProgress
 from state_store.views.store_summary import StoreSummary
 from state_store.views.wave_progress import WaveProgress, catch_up, read_progress
@@ -154,6 +155,8 @@ class Feed:
 
 def _identity(path: Path) -> tuple[int, int]:
     """The file with this name now; a reader of another one would see nothing new."""
+    if address_of(path.parent) is not None:
+        return 0, 0
     seen = path.stat()
     return seen.st_dev, seen.st_ino
 

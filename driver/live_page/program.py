@@ -37,7 +37,7 @@ def _run(asked: argparse.Namespace) -> int:
     from state_store.place import open_store
     from state_store.views.store_summary import wave_named
     from state_store.write_api import begun_database
-    from tools.settings.load import process_environment, resolve_state_dir
+    from tools.settings.load import process_environment, resolve_store
     from tools.settings.secret_values import hide_configured
 
     if asked.json:
@@ -45,7 +45,7 @@ def _run(asked: argparse.Namespace) -> int:
     if not 0 <= asked.port <= 65535:
         raise InputError("--port is a number from 0 to 65535")
     hide_configured()
-    state_dir = resolve_state_dir(asked.state_dir)
+    state_dir = resolve_store(asked.state_dir)
     path, token = begun_database(state_dir), secrets.token_urlsafe(18)
     wave = wave_named(str(path), asked.wave) if asked.wave else None
     with open_store(path) as store:

@@ -91,6 +91,10 @@ class Store(Protocol):
         """The place of the store in its state folder."""
 
     @property
+    def folder(self) -> str:
+        """A prefix for what belongs to this state folder alone; "" if no other shares the rows."""
+
+    @property
     def clock(self) -> Clock:
         """The clock that decides about leases."""
 

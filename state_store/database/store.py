@@ -60,11 +60,10 @@ FOLDS: Mapping[str, Fold] = {
 
 
 class EventStore:
-    """Opens the database, and creates it if it is missing.
-
-    `folds` maps each stream with items to its fold. `busy_timeout_s` is the wait for other programs
-    that hold the file, `queue_patience_s` the wait for stopped writers of ours. A forked child may
-    continue to use it. Every method may raise CannotRunError, StoreBusyError, DamagedStoreError."""
+    """Opens the database, and creates it if it is missing. `folds` maps each stream with items to
+    its fold. `busy_timeout_s` is the wait for other programs that hold the file,
+    `queue_patience_s` the wait for stopped writers of ours. A forked child may continue to use it.
+    Every method may raise CannotRunError, StoreBusyError and DamagedStoreError."""
 
     def __init__(
         self,
@@ -90,6 +89,11 @@ class EventStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def folder(self) -> str:
+        """Nothing: no other state folder shares the file."""
+        return ""
 
     def close(self) -> None:
         """Close the connections of this process. A later use opens new connections."""
@@ -134,19 +138,20 @@ class EventStore:
         note: Note = lambda: None,
         change: Change = lambda _: None,
     ) -> None:
-        """Append (stream, type, payload) events, all or none, if all `leases` are current.
-
-        Shares its commit with other threads, which a `transaction` does not. `note` is called
+        """Append (stream, type, payload) events, all or none, if all `leases` are current. Shares
+        its commit with other threads, which a `transaction` does not. `note` is called
         after the leases were checked and before anything is written; its TidegateError keeps the
         events out. The folder it returns is flushed before the commit, once for all callers that
         return it. `change` adds to the commit what is no event; it raises nothing of ours. No
         other process writes meanwhile, so both must be quick. Raises LeaseLostError."""
         drafts = [(stream, drafted(stream, actor, [(kind, it)])) for stream, kind, it in events]
+        noted: list[Path | None] = []  # once, also if the job runs again
 
         def job(transaction: Transaction) -> int:
             for lease in leases:
                 transaction.require(lease)
-            transaction.flush_at_end(note())
+            noted[:] = noted or [note()]
+            transaction.flush_at_end(noted[0])
             for stream, draft in drafts:
                 transaction.append_drafts(stream, draft, actor, None)
             change(transaction)
@@ -155,8 +160,8 @@ class EventStore:
         self.joined(job)
 
     def read(self, stream: str, after: int = 0) -> list[Event]:
-        """The events of a stream after a version, in order: dicts of `COLUMNS`. Skips an event with
-        a damaged payload, with a warning on stderr; `verify` lists them all."""
+        """The events of a stream after a version, in order: dicts of `COLUMNS`. Warns on stderr of
+        an event with a damaged payload, and skips it."""
         return list(self.scan(stream, after))
 
     def get(self, stream: str) -> list[Event]:

@@ -104,8 +104,7 @@ def prepare(connection: Any, address: Address) -> None:
                 f"CREATE TABLE {schema}.migrations(number BIGINT PRIMARY KEY, at {_REAL} NOT NULL)"
             )
         for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
-            for statement in statements:
-                connection.execute(statement)
+            connection.execute("; ".join(statements))
             made = f"INSERT INTO {schema}.migrations VALUES($1, extract(epoch FROM now()))"
             connection.execute(made, (number,))
 

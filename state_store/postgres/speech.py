@@ -6,6 +6,7 @@ which have to rise in the order of commits and so are no sequence.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -76,10 +77,10 @@ class PgRows:
 class Speaker:
     """Runs the tables' SQL on `raw`, a connection of psycopg."""
 
-    __slots__ = ("last_id", "raw")
+    __slots__ = ("_process", "last_id", "raw")
 
     def __init__(self, raw: Any) -> None:
-        self.raw = raw
+        self.raw, self._process = raw, os.getpid()
         self.last_id: int | None = None  # of the events, as far as it is known
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> PgRows:
@@ -116,3 +117,7 @@ class Speaker:
     def close(self) -> None:
         """Close the connection; it may be lost already."""
         self.raw.close()
+
+    def __del__(self) -> None:
+        if os.getpid() == self._process:  # in a child it is still the parent's
+            self.close()

@@ -61,16 +61,17 @@ class ServerClock:
         return self._servers.now()
 
 
-_prepared: set[Address] = set()
+_prepared: set[tuple[str, str]] = set()
 
 
 def is_there(address: Address) -> bool:
     """True if the schema has our tables. Makes none."""
-    if address not in _prepared:
+    place = (address.url, address.schema)
+    if place not in _prepared:
         servers = Servers(address, QUEUE_PATIENCE_S, may_write=False)
         servers.close()
-        _prepared.update({address} if servers.is_prepared else ())
-    return address in _prepared
+        _prepared.update({place} if servers.is_prepared else ())
+    return place in _prepared
 
 
 @contextmanager

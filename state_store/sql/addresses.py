@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 
-from state_store.values.lazy_dataclass import dataclass
-
 DEFAULT_SCHEMA = "tidegate"
 
 
-@dataclass(frozen=True, slots=True)
 class Address:
-    """The url of a PostgreSQL database as libpq reads it, and the schema of the project in it."""
+    """The url of a PostgreSQL database as libpq reads it, and the schema of the project in it. No
+    dataclass, because programs that start quickly ask for addresses."""
 
-    url: str
-    schema: str = DEFAULT_SCHEMA
+    __slots__ = ("schema", "url")
+
+    def __init__(self, url: str, schema: str = DEFAULT_SCHEMA) -> None:
+        self.url, self.schema = url, schema
 
     @property
     def name(self) -> str:

@@ -145,6 +145,7 @@ def believe_digest(path: Path, identity: Identity, digest: str) -> None:
 def _key(store: Store, path: Path) -> str:
     folder = Path(os.path.realpath(store.path)).parent
     try:
-        return Path(os.path.relpath(os.path.realpath(path), folder)).as_posix()
+        place = os.path.relpath(os.path.realpath(path), folder)
     except ValueError:  # another drive of Windows
-        return Path(os.path.realpath(path)).as_posix()
+        place = os.path.realpath(path)
+    return store.folder + Path(place).as_posix()

@@ -17,6 +17,7 @@ from state_store.database.integrity import Head, Problem
 from state_store.database.interface import Store
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal_facts import journal_facts
+from state_store.place import name_of
 from state_store.values.lazy_dataclass import dataclass
 
 TRAILER = "State-Anchor"
@@ -99,8 +100,8 @@ def check_kept(store: Store, state_dir: Path) -> None:
     first, more = next(iter(missing.values())), len(missing) - 1
     others = f" (and {more} more)" if more else ""
     raise LostRowsError(
-        f"{store.path} has lost recorded events: {first}{others}; restore a newer copy of it, "
-        f"or {rebuild_hint(state_dir)}"
+        f"{name_of(store.path)} has lost recorded events: {first}{others}; restore a newer copy "
+        f"of it, or {rebuild_hint(state_dir)}"
     )
 
 

@@ -15,9 +15,11 @@ from state_store.api import StateAPI
 from state_store.database import events
 from state_store.database.integrity import ARCHIVE, Problem
 from state_store.database.schema import lock_path
-from state_store.database.store import DamagedStoreError, EventStore
+from state_store.database.store import DamagedStoreError
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError
+from state_store.place import has_begun, name_of, open_store
+from state_store.sql.addresses import address_of
 from state_store.tracker.file import read_tracker_file
 from state_store.tracker.ingest import ingest_tracker_json
 from state_store.values.lazy_dataclass import dataclass
@@ -81,11 +83,11 @@ class Rebuilt:
 
 def examine(database: Path, anchors: Iterable[Anchor]) -> Health:
     """Find the faults of a store. Changes nothing."""
-    if not database.exists():
+    if not has_begun(database):
         been_here = lock_path(database).exists() or any(True for _ in anchors)
-        return Health(missing=f"{database} is missing" if been_here else "")
+        return Health(missing=f"{name_of(database)} is missing" if been_here else "")
     try:
-        with EventStore(database) as store:
+        with open_store(database) as store:
             given_up = archives_given_up(store)
             found = (p for p in store.verify() if (p.kind, p.version) not in given_up)
             return Health(problems=tuple(found), lost=lost(store, anchors))
@@ -105,12 +107,14 @@ def rebuild(
         read_tracker_file(tracker)
     in_place = not (health.damage or health.missing)
     mendable = in_place and all(_is_mendable(problem) for problem in health.problems)
+    if not mendable and address_of(database.parent) and has_begun(database):
+        raise CannotRunError(f"{name_of(database)} has to be restored from a backup of its server")
     aside = None if mendable else _set_aside(database)
     unread = {problem.version for problem in health.problems if problem.kind == ARCHIVE}
     entries, _ = journal.load_entries(database.parent)
     whole = frozenset[str]()
     if not mendable:
-        with EventStore(database) as store:
+        with open_store(database) as store:
             whole, unread = adopt(store)
     with StateAPI(database) as api:
         api.store.rebuild_items()

@@ -7,12 +7,19 @@ database of the original project, or of an older version, has fewer rows to show
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+from functools import partial
+
+from state_store.documents.errors import TidegateError
+from state_store.sql.addresses import address_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Self
+
+    from state_store.sql.connection import Connection
 
 _BLOCK, _BLOCKS = 5000, 4  # events that are searched for the newest waves, from the end
 _MICRO = 1_000_000
@@ -20,18 +27,29 @@ _SHOWN = "('wave_started', 'wave_finished', 'item_settled', 'item_shipped')"
 
 
 class StoreSummary:
-    """An open database, for reading. Raises sqlite3.Error if it cannot be read."""
+    """An open database, for reading. Raises one of `Error` if it cannot be read."""
 
     def __init__(self, path: str) -> None:
-        quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         self._path = path
-        self._connection = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True)
+        if address_of(os.path.split(path)[0]) is None:
+            quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+            opened = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True)
+            self._connection: Connection = opened
+            self._close: Callable[..., object] = opened.close
+            return
+        from pathlib import Path  # noqa: PLC0415 - only with a url
+
+        from state_store.place import reading  # noqa: PLC0415 - only with a url
+
+        place = reading(Path(path))
+        self._connection, _ = place.__enter__()
+        self._close = partial(place.__exit__, None, None, None)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connection.close()
+        self._close()
 
     def items(self) -> list[dict[str, Any]]:
         """The tracker's items as the store keeps them."""
@@ -152,7 +170,7 @@ class StoreSummary:
             raise
 
 
-Error = sqlite3.Error
+Error = (sqlite3.Error, TidegateError)
 
 
 def wave_named(path: str, asked: str) -> str:

@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,6 +30,7 @@ from state_store.views.publications import known_publications
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.interpreter import PYTHON
 from tests.support.killing import Yard
+from tests.support.stores import Stores
 
 ROOT = Path(__file__).resolve().parents[2]
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -39,8 +39,8 @@ FIRST = Publication("c2", "/r", "w1", "wave/w1", None, (A, B))
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> EventStore:
-    return EventStore(tmp_path / "a.db")
+def store(tmp_path: Path, stores: Stores) -> EventStore:
+    return stores.open(tmp_path / "a.db")
 
 
 def announced(store: EventStore, *rows: Publication) -> None:
@@ -93,7 +93,7 @@ def test_an_item_is_open_in_one_row_of_its_repository_at_most(store: EventStore)
 def test_verify_finds_a_damaged_row(store: EventStore, change: str, why: str) -> None:
     announced(store, FIRST)
     assert store.verify() == ()
-    with closing(sqlite3.connect(store.path)) as connection, connection:
+    with store._database.writing() as connection:
         connection.execute(f"UPDATE publications SET {change}")
     (found,) = store.verify()
     assert (found.kind, str(found)[: len(why)]) == ("publications", why)

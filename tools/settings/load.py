@@ -41,13 +41,7 @@ from tools.settings.schema import (
     VerifySettings,
     WorkspaceSettings,
 )
-from tools.settings.sources import (
-    Entry,
-    Found,
-    from_environment,
-    from_flags,
-    read_files,
-)
+from tools.settings.sources import Entry, Found, from_environment, from_flags, read_files
 
 STATE_VARIABLES = ("TIDEGATE_STATE_DIR", "AESOP_STATE_ROOT")
 

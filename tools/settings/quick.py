@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CEILINGS = ("max_wave_tokens", "max_daily_tokens", "max_wave_usd", "max_daily_usd")
 _OTHERS = ("aesop.config.json", "pyproject.toml")
 _NUMBER = re.compile(r"(\w+)\s*=\s*(\d[\d_]*(?:\.\d[\d_]*)?)\s*(?:#.*)?")
+_NOT_PLAIN = ("state_", '"""', "'''")
 _STATE = re.compile(r"state\s*[.=]")
 _TABLE = re.compile(r"\[([\w.-]+)\]\s*(?:#.*)?")
 
@@ -43,13 +44,7 @@ def _ceilings(text: str) -> dict[str, float] | None:
             continue
         named = [name for name in (*CEILINGS, "limits") if name in line]
         number = _NUMBER.fullmatch(line)
-        if (
-            table == "state"
-            or _STATE.match(line)
-            or "state_" in line
-            or '"""' in line
-            or "'''" in line
-        ):
+        if table == "state" or _STATE.match(line) or any(mark in line for mark in _NOT_PLAIN):
             return None
         if named and (number is None or table != "limits"):
             return None
