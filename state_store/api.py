@@ -78,7 +78,7 @@ class Subscription:
             if until() or (deadline is not None and time.monotonic() >= deadline):
                 return
             left = LOOK_LEAST_S if deadline is None else deadline - time.monotonic()
-            self._store.wait(self.stream, max(0.0, min(left, LOOK_LEAST_S)))
+            self._store.wait(max(0.0, min(left, LOOK_LEAST_S)))
 
     def stop(self) -> None:
         """End `follow`, from any thread or from the callback."""

@@ -158,8 +158,8 @@ class Store(Protocol):
     def read_all(self, after_id: int = ...) -> list[Event]:
         """The events of all streams after an id, in the order of writing."""
 
-    def wait(self, stream: str, timeout_s: float) -> None:
-        """Return when the stream may have new events, at the latest after a time."""
+    def wait(self, timeout_s: float) -> None:
+        """Return when there may be new events, at the latest after a time."""
 
     # Items, leases, spend, publications
 

@@ -202,7 +202,7 @@ class SpendBook:
         """The newest uses that exceeded their reservation."""
         rows = self._connection.execute(
             "SELECT backend, model, phase, settled, tokens, usd FROM "
-            f"(SELECT * FROM spend WHERE holder <> ? ORDER BY id DESC LIMIT {_LEARNT_FROM}) AS newest "
+            f"(SELECT * FROM spend WHERE holder <> ? ORDER BY id DESC LIMIT {_LEARNT_FROM}) n "
             "WHERE settled IS NOT NULL AND (tokens > reserved_tokens OR usd > reserved_usd)",
             (_IMPORTED,),
         )

@@ -193,8 +193,8 @@ class EventStore:
                 for row, payload in decode_rows(rows, warn):
                     yield to_event(row, payload)
 
-    def wait(self, _: str, timeout_s: float) -> None:
-        """Return when a stream may have new events, at the latest after a time."""
+    def wait(self, timeout_s: float) -> None:
+        """Return when there may be new events, at the latest after a time."""
         self._database.wait(timeout_s)
 
     @contextmanager

@@ -63,9 +63,13 @@ class Servers:
         self._start()
         with self._one_writer, self.translated:
             self._writer = Speaker(self._connected())
-            if may_write:
-                prepare(self._writer.raw, address)
-            self.is_prepared = version_of(self._writer.raw, address) > 0
+            try:
+                if may_write:
+                    prepare(self._writer.raw, address)
+                self.is_prepared = version_of(self._writer.raw, address) > 0
+            except BaseException:
+                self._writer.close()
+                raise
 
     # Reading
 

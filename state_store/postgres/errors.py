@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from state_store.database.errors import StoreBusyError
-from state_store.documents.errors import CannotRunError
+from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.postgres.driver import driver
 from state_store.sql.addresses import Address
 
@@ -73,9 +73,9 @@ def pause_s(number: int) -> float:
 
 def meaning(address: Address, error: BaseException) -> Exception | None:
     """The error with a remedy; None for a bug of ours."""
-    psycopg = driver()
-    if not isinstance(error, psycopg.Error):
+    if isinstance(error, TidegateError) or not isinstance(error, driver().Error):
         return None
+    psycopg = driver()
     state, where = getattr(error, "sqlstate", None) or "", address.name
     why = str(error).strip().partition("\n")[0]
     if state == "55P03":

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,9 @@ FIRST = Publication("c2", "/r", "w1", "wave/w1", None, (A, B))
 
 
 @pytest.fixture
-def store(tmp_path: Path, stores: Stores) -> EventStore:
-    return stores.open(tmp_path / "a.db")
+def store(tmp_path: Path, stores: Stores) -> Iterator[EventStore]:
+    with stores.open(tmp_path / "a.db") as opened:
+        yield opened
 
 
 def announced(store: EventStore, *rows: Publication) -> None:

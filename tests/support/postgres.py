@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+LOCKED = "locked"  # the user who needs a password
 _FAST = "-c fsync=off -c full_page_writes=off -c max_connections=200 -c listen_addresses="
 
 
@@ -32,6 +34,15 @@ class Server:
     def new_schema(self) -> str:
         """A name that no other test has."""
         return f"t_{secrets.token_hex(6)}"
+
+    def ask(self, *statements: str) -> Any:
+        """Run statements as the owner of everything; the rows of the last."""
+        from psycopg import connect  # noqa: PLC0415 - only with its driver
+
+        with connect(self.url, autocommit=True) as connection:
+            for one in statements:
+                cursor = connection.execute(one)
+            return cursor.fetchall() if cursor.description else None
 
     def start(self) -> None:
         self._control("-w", "-o", f"{_FAST} -k {self.folder}", "-l", f"{self.folder}/log", "start")
@@ -64,6 +75,9 @@ def running() -> Iterator[Server]:
         server = Server(Path(folder), programs, user)
         made = [str(programs / "initdb"), "-D", f"{folder}/data", "-A", "trust", "-N", "-E", "UTF8"]
         _run([*made, "--locale=C.UTF-8", "-U", user], user)
+        rules = Path(folder) / "data" / "pg_hba.conf"
+        locked = f"local all {LOCKED} scram-sha-256\n"
+        rules.write_text(locked + rules.read_text(encoding="utf-8"), encoding="utf-8")
         server.start()
         try:
             yield server
