@@ -33,6 +33,8 @@ class EventLog:
     def begin(self, slugs: Sequence[str], **facts: Any) -> None:
         """The wave starts; `facts` are its ceilings and the length of the queue behind it."""
         payload = {"wave_id": self._wave_id, "items": list(slugs), **facts}
+        if folder := self._api.store.folder:
+            payload["folder"] = folder
         self._api.append(self._stream, events.WAVE_STARTED, payload, actor="wave")
 
     def note(self, phases: Sequence[Mapping[str, Any]]) -> None:
@@ -47,9 +49,8 @@ class EventLog:
         self._api.append(self._stream, events.WAVE_FINISHED, payload, actor="wave")
 
     def knows(self, wave_id: str) -> bool:
-        """True if a wave, this one or another, began in this store."""
-        stream = events.wave_stream(wave_id)
-        return wave_id == self._wave_id or self._api.store.head(stream)[0] > 0
+        """True if a wave, this one or another, began in this state folder."""
+        return wave_id == self._wave_id or began_here(self._api.store, wave_id)
 
     def record(
         self, steps: Mapping[ItemKey, Step], on_commit: Note, change: Change = lambda _: None
@@ -100,6 +101,16 @@ class EventLog:
         return (
             Anchor.of(self._stream, self._api.store.head(self._stream)) if self._is_kept else None
         )
+
+
+def began_here(store: Store, wave_id: str) -> bool:
+    """True if a wave began in the store's state folder; other machines may share the store."""
+    stream = events.wave_stream(wave_id)
+    if not store.folder:
+        return store.head(stream)[0] > 0
+    first = next(store.scan(stream), None)
+    payload = first["payload"] if first else None
+    return isinstance(payload, dict) and payload.get("folder") == store.folder
 
 
 def write_proposed(api: StateAPI, wave_id: str, facts: Mapping[str, Any], actor: str) -> None:

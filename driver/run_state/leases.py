@@ -52,7 +52,8 @@ class LeaseManager:
     def take_all(self, resources: Iterable[str]) -> None:
         """Hold those of `resources` that nobody else has, in one transaction; `take` tells which
         one it was not."""
-        taken = coordination.acquire_all(self._store, resources, self._holder, self._ttl_s)
+        names = map(self._shared, resources)
+        taken = coordination.acquire_all(self._store, names, self._holder, self._ttl_s)
         with self._lock:
             self._held |= taken
 
@@ -61,6 +62,7 @@ class LeaseManager:
 
         Raises LeasedElsewhereError.
         """
+        resource = self._shared(resource)
         if self._is_held(resource):
             return
         lease = self._acquired(resource)
@@ -85,7 +87,7 @@ class LeaseManager:
         """
         try:
             with self._store.transaction() as transaction:
-                for resource in resources:
+                for resource in map(self._shared, resources):
                     transaction.require(self._mine(resource))
                 yield transaction
         except LeaseLostError as lost:
@@ -93,7 +95,7 @@ class LeaseManager:
 
     def holds(self, resource: str) -> bool:
         """True while this run holds the lease. Only a hint: each transaction checks it again."""
-        return self._is_held(resource)
+        return self._is_held(self._shared(resource))
 
     def append(
         self,
@@ -110,10 +112,15 @@ class LeaseManager:
         `effect`.
         """
         try:
-            mine = [self._mine(resource) for resource in resources]
+            mine = [self._mine(self._shared(one)) for one in resources]
             self._store.append_held(entries, mine, actor, note, change)
         except LeaseLostError as lost:
             raise LeasedElsewhereError(str(lost)) from lost
+
+    def _shared(self, resource: str) -> str:
+        """The name of a lease. Machines that share the store have the repository in different
+        folders, and an item is named by its slug alone."""
+        return f"#{resource.rpartition('#')[2]}" if self._store.folder else resource
 
     def _is_held(self, resource: str) -> bool:
         with self._lock:

@@ -18,6 +18,7 @@ from driver.backlog.tracker import Edit, withdrawn
 from driver.domain.item_key import resource_of
 from driver.run_state.leases import LeasedElsewhereError, LeaseManager
 from driver.run_state.run_registry import clear_up
+from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler.context import Cycle, place_of
 from state_store.api import StateAPI
 from state_store.database import events
@@ -25,6 +26,7 @@ from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, TODO, is_open
 from state_store.documents.journal_facts import keep_facts
+from state_store.place import has_begun
 from state_store.tracker.base import digest_of, load_seen
 from state_store.tracker.file import real_path
 from state_store.tracker.ingest import sync_tracker
@@ -134,6 +136,17 @@ class Backlog:
 
 def _claimed(item: Mapping[str, Any]) -> dict[str, Any]:
     return {"status": CLAIMED} if item.get("status") == TODO else {}
+
+
+def sync_with_others(cycle: Cycle) -> None:
+    """Merge the tracker with a store that other machines share, before it is read: what they did
+    counts, and a machine without the file gets one. Makes no tables."""
+    database = cycle.state_dir / STATE_DB_FILENAME
+    if not has_begun(database):
+        return
+    prepare_state_dir(cycle.state_dir, cycle.settings.environ)
+    with StateAPI(database) as api:
+        sync_tracker(api, cycle.tracker)
 
 
 def refused_claims(cycle: Cycle, selection: Selection, backlog: Backlog) -> dict[str, Skipped]:

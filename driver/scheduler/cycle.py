@@ -47,6 +47,7 @@ from state_store.database.publications import Publication
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
 from state_store.redaction.installed import hiding, redacted_value
+from state_store.sql.addresses import address_of
 from state_store.views.publications import known_publications
 from tools.settings.secret_values import secret_values
 
@@ -90,6 +91,10 @@ def _report(request: CycleRequest, run_wave: RunWave, until_the_end: ExitStack) 
         until_the_end.callback(cycle.reader.forget)
         until_the_end.enter_context(hiding(secret_values(cycle.settings)))
         check_halt(cycle.state_dir)
+        if address_of(cycle.state_dir) is not None and not cycle.dry_run:
+            from driver.scheduler.backlog import sync_with_others  # noqa: PLC0415 - by need
+
+            sync_with_others(cycle)
         followed = {} if cycle.dry_run else _followed(cycle)
         return _wave(cycle, run_wave, wave_id) | followed
     except GateClosedError as closed:

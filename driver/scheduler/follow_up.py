@@ -34,12 +34,12 @@ from driver.domain.work_item import check_item
 from driver.git.private_git import open_repository
 from driver.publishing.fenced_push import describe
 from driver.publishing.merged import RemoteView, UnaskedError
+from driver.run_state.event_log import began_here
 from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler.backlog import Backlog, resource
 from driver.scheduler.context import Cycle, by_repository
 from driver.terminal.safe_text import safe_line
-from state_store.database.events import wave_stream
 from state_store.database.publications import DROPPED, MERGED
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
@@ -150,12 +150,12 @@ def _published_elsewhere(cycle: Cycle, view: RemoteView, todo: OrderedQueue) -> 
 
 
 def _knows(cycle: Cycle, wave: str) -> bool:
-    """True if this state folder's store has events of the wave."""
+    """True if the wave began in this state folder."""
     database = cycle.state_dir / STATE_DB_FILENAME
     if not has_begun(database):
         return False
     with open_store(database) as store:
-        return store.head(wave_stream(wave))[0] > 0
+        return began_here(store, wave)
 
 
 Branches = Sequence[tuple[str, Merged]]

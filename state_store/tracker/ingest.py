@@ -158,6 +158,9 @@ def _sync_once(
 ) -> SyncReport | None:
     """Sync; None if the file changed during the sync. The caller then repeats it safely."""
     base = tracker_base.load_base(store, path)
+    if base is None and store.folder:  # the first meeting: what others have shared counts
+        known = {item["id"] for item in store.items()}
+        base = {name: item for name, item in file.items.items() if name in known}
     done = _ingest(store, file, base, actor, prefer)
     text = with_changes(file.text, done.merge.to_file, done.merge.added_to_file)
     if text != file.text:
