@@ -1,8 +1,7 @@
 """`EventStore`: streams of events in one database, and the items computed from them.
 
-`interface.Store` says what callers may ask. The database is a SQLite file, unless a subclass puts
-other connections below the tables. Safe for many threads and processes. Appends of one process
-share commits. The store does not know the meaning of events: the caller supplies folds.
+`interface.Store` says what callers may ask. The database is a SQLite file, or what a subclass puts
+below the tables. Safe for many threads and processes. The caller supplies the meaning of events.
 """
 
 from __future__ import annotations
@@ -54,9 +53,7 @@ __all__ = [
 T = TypeVar("T")
 Note = Callable[[], Path | None]
 Change = Callable[[Transaction], None]
-FOLDS: Mapping[str, Fold] = {
-    TRACKER: Fold(apply_tracker, ITEM_UPDATED, ITEM_CREATED, ITEMS_IMPORTED)
-}
+FOLDS = {TRACKER: Fold(apply_tracker, ITEM_UPDATED, ITEM_CREATED, ITEMS_IMPORTED)}
 
 
 class EventStore:
@@ -92,7 +89,7 @@ class EventStore:
 
     @property
     def folder(self) -> str:
-        """Nothing: no other state folder shares the file."""
+        """Nothing: no other folder shares the file."""
         return ""
 
     def close(self) -> None:
@@ -182,14 +179,12 @@ class EventStore:
         """The events of all streams after an id, in the order of writing."""
         return list(self._scanned("id > ? ORDER BY id", (), after_id, 0))
 
-    def _scanned(
-        self, where: str, given: tuple[str, ...], after: int, column: int
-    ) -> Iterator[Event]:
+    def _scanned(self, where: str, given: tuple[str, ...], after: int, by: int) -> Iterator[Event]:
         query = f"SELECT {COLUMNS} FROM events WHERE {where} LIMIT ?"
         with self._database.translated:
             reader, archives = self._database.reader(), self._database.archives
-            found = blocks(reader, query, given, after, column=column)
-            for rows in with_archived(found, reader, archives, given or None, after, column):
+            found = blocks(reader, query, given, after, column=by)
+            for rows in with_archived(found, reader, archives, given or None, after, by):
                 for row, payload in decode_rows(rows, warn):
                     yield to_event(row, payload)
 

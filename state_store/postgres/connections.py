@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os import getpid
+from pathlib import Path
 from typing import Any, TypeVar
 
 from state_store.database.schema import VERSION as OF_THE_TABLES
@@ -48,6 +49,7 @@ class Servers:
     CannotRunError if the server cannot be reached or used.
     Without `may_write` no tables are made."""
 
+    archives: Path | None = None  # a file on one machine is no place for what all share
     _writer: Speaker | None
     _reader: Speaker | None
     _listener: Speaker | None
@@ -250,6 +252,10 @@ class Servers:
             time.sleep(min(timeout_s, _POLL_S))
         finally:
             self._one_listener.release()
+
+    def compact(self, *, whole: bool) -> int:  # noqa: ARG002 - the server does this by itself
+        """Give no pages back."""
+        return 0
 
     def faults(self) -> Sequence[str]:
         """Nothing: the server's checksums speak when a page is read."""

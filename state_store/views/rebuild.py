@@ -14,6 +14,7 @@ from typing import Any
 from state_store.api import StateAPI
 from state_store.database import events
 from state_store.database.integrity import ARCHIVE, Problem
+from state_store.database.interface import Store
 from state_store.database.schema import lock_path
 from state_store.database.store import DamagedStoreError
 from state_store.documents import journal
@@ -134,7 +135,7 @@ def rebuild(
     return done
 
 
-def archives_given_up(store: EventStore) -> set[tuple[str, int]]:
+def archives_given_up(store: Store) -> set[tuple[str, int]]:
     """The problems, by kind and number, of archives that a rebuild could not read."""
     told = (event["payload"] for event in store.scan(REBUILDS) if event["type"] == STORE_REBUILT)
     return {(ARCHIVE, number) for payload in told for number in payload.get("archives") or ()}

@@ -31,7 +31,8 @@ class StoreSummary:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        if address_of(os.path.split(path)[0]) is None:
+        self._has_archives = address_of(os.path.split(path)[0]) is None
+        if self._has_archives:
             quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
             opened = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True)
             self._connection: Connection = opened
@@ -119,7 +120,8 @@ class StoreSummary:
 
     def _archived(self, stream: str, rows: list[Any]) -> list[Any]:
         """The rows like these that were archived; the newest of a stream may be in both places."""
-        if not self._rows("SELECT 1 FROM archived WHERE stream = ? LIMIT 1", (stream,)):
+        asked = "SELECT 1 FROM archived WHERE stream = ? LIMIT 1"
+        if not (self._has_archives and self._rows(asked, (stream,))):
             return []
         from pathlib import Path  # noqa: PLC0415 - by need
 
