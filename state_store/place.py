@@ -11,7 +11,7 @@ from pathlib import Path
 
 from state_store.database.connections import looked_into
 from state_store.database.store import EventStore
-from state_store.sql.addresses import address_of
+from state_store.sql.addresses import ServerFacts, address_of
 from state_store.sql.connection import Connection
 
 
@@ -39,6 +39,15 @@ def name_of(database: Path) -> str:
     """The place of the rows, for people."""
     address = address_of(database.parent)
     return str(database) if address is None else address.name.removesuffix(",")
+
+
+def server_of(state_dir: Path) -> ServerFacts:
+    """The facts about the server that has the rows. Raises CannotRunError."""
+    from state_store.postgres.store import facts  # noqa: PLC0415 - only with a url
+
+    address = address_of(state_dir)
+    assert address
+    return facts(address)
 
 
 @contextmanager

@@ -32,6 +32,8 @@ from driver.workspace.root import workspace_root
 from state_store.database.schema import look
 from state_store.documents.errors import CannotRunError, InputError, TidegateError
 from state_store.documents.item_status import is_open
+from state_store.place import server_of
+from state_store.sql.addresses import address_of
 from state_store.tracker.file import read_tracker_file
 from state_store.values.lazy_dataclass import dataclass
 from state_store.views.archiving import missing_archives
@@ -41,6 +43,7 @@ from tools.settings.load import Settings
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 REMOTE_TIMEOUT_S = 20.0
+_MOST_OFFSET_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,8 @@ def why_not_writable(folder: Path) -> str:
 def check_database(state_dir: Path) -> CheckResult:
     """Checks that a run can open the database, and that its archives are there.
     `tools/verify_state.py` reads all of it."""
+    if address_of(state_dir) is not None:
+        return _check_server(state_dir)
     database = state_dir / STATE_DB_FILENAME
     detail = str(database) if database.exists() else "not created yet"
     found = tried("database", lambda: look(database), detail)
@@ -185,6 +190,22 @@ def check_database(state_dir: Path) -> CheckResult:
         why = f"{detail}: events of past waves are not there: {which} is missing or incomplete"
         return warned("database", why, "put back a copy of the file; no run needs it")
     return found
+
+
+def _check_server(state_dir: Path) -> CheckResult:
+    """Checks the server that many machines share: reached, its version, rights and clock."""
+    try:
+        found = server_of(state_dir)
+    except TidegateError as error:
+        return failed_as("database", error)
+    if not found.may_write:
+        remedy = "grant CREATE on the database, or on the schema and its tables"
+        return failed("database", f"{found.name}: the user may not write there", remedy)
+    detail = f"{found.name} on PostgreSQL {found.version}, round trip {found.round_trip_ms:.1f} ms"
+    if abs(found.offset_s) > _MOST_OFFSET_S:
+        away = f"{detail}; this machine's clock differs from its by {found.offset_s:.0f} s"
+        return warned("database", away, "set the clock; leases go by the server's")
+    return passed("database", detail)
 
 
 def check_halt(state_dir: Path) -> CheckResult:

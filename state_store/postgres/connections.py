@@ -31,7 +31,7 @@ from state_store.postgres.errors import (
     unreachable,
 )
 from state_store.postgres.schema import lock_key, prepare, version_of
-from state_store.postgres.speech import PgRows, Speaker
+from state_store.postgres.speech import PgRows, Reader, Speaker
 from state_store.sql.addresses import Address
 from state_store.sql.connection import Connection
 
@@ -77,7 +77,7 @@ class Servers:
 
     def reader(self) -> Connection:
         """The connection that reads: this thread's transaction, or whichever is free."""
-        return self._writing() or _Reader(self)
+        return self._writing() or Reader(self.read)
 
     def read(self, sql: str, parameters: Sequence[Any]) -> PgRows:
         """Run a query outside of transactions; once more on a new connection, if it was lost."""
@@ -328,23 +328,6 @@ class Servers:
             failpoint(name)
         except OSError as error:
             raise CannotRunError(f"{self.address.name} cannot be used: {error.strerror}") from error
-
-
-class _Reader:
-    """Runs each query on the connection that is free then."""
-
-    __slots__ = ("_servers",)
-
-    def __init__(self, servers: Servers) -> None:
-        self._servers = servers
-
-    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> PgRows:
-        """Run a query."""
-        return self._servers.read(sql, parameters)
-
-    def executemany(self, sql: str, _: object, /) -> None:
-        """Refuse to write outside of a transaction."""
-        raise RuntimeError(f"no transaction is open for: {sql}")
 
 
 _inherited: list[object] = []

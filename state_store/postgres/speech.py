@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -121,3 +121,20 @@ class Speaker:
     def __del__(self) -> None:
         if os.getpid() == self._process:  # in a child it is still the parent's
             self.close()
+
+
+class Reader:
+    """Runs each query on the connection that is free then."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[str, Sequence[Any]], PgRows]) -> None:
+        self._read = read
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> PgRows:
+        """Run a query."""
+        return self._read(sql, parameters)
+
+    def executemany(self, sql: str, _: object, /) -> None:
+        """Refuse to write outside of a transaction."""
+        raise RuntimeError(f"no transaction is open for: {sql}")

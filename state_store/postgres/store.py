@@ -6,6 +6,7 @@ The state folder has its own name in it, because each folder has its own tracker
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from state_store.documents.clock import Clock, Instant
 from state_store.documents.files import read_text, write_text_atomic
 from state_store.documents.locks import QUEUE_PATIENCE_S
 from state_store.postgres.connections import Servers
-from state_store.sql.addresses import Address
+from state_store.sql.addresses import Address, ServerFacts
 from state_store.sql.connection import Connection
 
 FOLDER_NAME = "folder.id"
@@ -83,3 +84,27 @@ def read_only(address: Address) -> Iterator[tuple[Connection, int]]:
             yield servers.reader(), VERSION if servers.is_prepared else 0
     finally:
         servers.close()
+
+
+def facts(address: Address) -> ServerFacts:
+    """The facts about the server. Makes nothing."""
+    servers = Servers(address, QUEUE_PATIENCE_S, may_write=False)
+    try:
+        with servers.translated:
+            reader = servers.reader()
+            asked = (
+                "SELECT has_schema_privilege(?, 'CREATE') FROM pg_namespace WHERE nspname = ?"
+                if servers.is_prepared
+                else "SELECT has_database_privilege(current_database(), 'CREATE') OR EXISTS("
+                "SELECT FROM pg_namespace WHERE nspname IN (?, ?) AND "
+                "has_schema_privilege(oid, 'CREATE'))"
+            )
+            may_write = bool(reader.execute(asked, (address.schema,) * 2).fetchone()[0])
+            version = str(reader.execute("SHOW server_version").fetchone()[0]).partition(" ")[0]
+            began = time.monotonic()
+            away = servers.now().wall_s - time.time()
+            trip = time.monotonic() - began
+    finally:
+        servers.close()
+    name = address.name.removesuffix(",")
+    return ServerFacts(name, version, may_write, trip * 1000, away + trip / 2)

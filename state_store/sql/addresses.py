@@ -6,6 +6,7 @@ The settings make them known, so that whoever opens the store of a folder opens 
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 DEFAULT_SCHEMA = "tidegate"
 
@@ -24,6 +25,17 @@ class Address:
         """The database for people, without its password."""
         rest = self.url.partition("://")[2].partition("?")[0].rpartition("@")[2]
         return f"the database {rest or 'of the PG variables'}, schema {self.schema},"
+
+
+class ServerFacts(NamedTuple):
+    """The facts that a user wants to know about a server. `offset_s` is the server's clock minus
+    this machine's."""
+
+    name: str
+    version: str
+    may_write: bool
+    round_trip_ms: float
+    offset_s: float
 
 
 _known: dict[str, Address] = {}  # by the real path of the state folder

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from driver.diagnostics.places import check_database
 from state_store import coordination
 from state_store.database.errors import StoreBusyError
 from state_store.database.store import EventStore
 from state_store.documents.errors import CannotRunError, ExitCode
-from state_store.sql.addresses import Address
+from state_store.sql.addresses import Address, keep_rows
 from tests.support.cutting_proxy import AFTER, BEFORE, CuttingProxy, cutting
 from tests.support.interpreter import PYTHON
 from tests.support.postgres import LOCKED, Server
@@ -225,7 +226,7 @@ HOLD = """
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from state_store.sql.addresses import Address
+from state_store.sql.addresses import Address, keep_rows
 from state_store.postgres.store import PostgresStore
 with PostgresStore(Path({folder!r}) / "x.db", Address({url!r}, {schema!r})).transaction() as open_:
     open_.append("s", "t", "mine")
@@ -306,6 +307,22 @@ def test_a_subscriber_is_woken_by_another_machine(
                 break
     thread.join(60)
     assert woken.is_set()
+
+
+def test_the_doctor_tells_about_the_server(
+    postgres: Server, address: Address, tmp_path: Path
+) -> None:
+    keep_rows(tmp_path, address)
+    assert "round trip" in check_database(tmp_path).detail
+    opened(address, tmp_path).close()
+    assert check_database(tmp_path).ok
+    postgres.ask("CREATE USER onlooker")
+    url = f"postgresql:///postgres?host={postgres.folder}&user=onlooker"
+    keep_rows(tmp_path, Address(url, postgres.new_schema()))
+    found = check_database(tmp_path)
+    assert (found.ok, "may not write" in found.detail) == (False, True)
+    keep_rows(tmp_path, Address(f"postgresql:///x?host={tmp_path}"))
+    assert "cannot be reached" in check_database(tmp_path).detail
 
 
 def test_a_damaged_event_is_found(store: EventStore) -> None:
