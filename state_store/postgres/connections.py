@@ -248,6 +248,8 @@ class Servers:
             for _ in self._listener.raw.notifies(timeout=timeout_s, stop_after=1):
                 pass
         except (driver().Error, CannotRunError):
+            if self._listener is not None:
+                self._listener.close()
             self._listener = None
             time.sleep(min(timeout_s, _POLL_S))
         finally:

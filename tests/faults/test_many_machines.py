@@ -52,6 +52,7 @@ def shipped(yard: Yard) -> dict[str, int]:
 ONCE = {slug.upper(): 1 for slug in SLUGS}
 
 
+@pytest.mark.more
 def test_machines_that_run_at_once_ship_each_item_once(machine: Machine) -> None:
     machines = [machine("one"), machine("two"), machine("three")]
     said: list[str] = []
@@ -82,6 +83,7 @@ def test_another_machine_goes_on_where_one_was_killed(machine: Machine) -> None:
     assert set(first.statuses().values()) == {"in_progress"}
 
 
+@pytest.mark.more
 def test_work_that_one_machine_pushed_last_is_not_shipped_again(machine: Machine) -> None:
     first, second = machine("one"), machine("two")
     assert first.run("git.after_push=kill").code < 0

@@ -285,7 +285,8 @@ def test_a_token_is_never_given_twice_even_if_the_row_is_lost(store: EventStore)
 def test_state_folders_agree_with_their_own_tracker_files(address: Address, tmp_path: Path) -> None:
     with opened(address, tmp_path / "a") as one, opened(address, tmp_path / "b") as other:
         assert one.folder != other.folder
-        assert opened(address, tmp_path / "a").folder == one.folder
+        with opened(address, tmp_path / "a") as again:
+            assert again.folder == one.folder
 
 
 def test_a_subscriber_is_woken_by_another_machine(
