@@ -4,7 +4,7 @@
 
 16 items add a module each to a copy of networkx, whose own tests of centrality are the command of
 `[verify] integration` and the longest run. The agents end one after the other, as agents do.
-TIDEGATE_BENCH_STEP_S sets the seconds between two of them.
+TIDEGATE_BENCH_STEP_S sets the seconds between two of them, and TIDEGATE_BENCH_ROUNDS the rounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.bench.arena import IDENTITY, Clock
 from tools.settings import load as settings
 
 pytestmark = [pytest.mark.bench, pytest.mark.skipif(os.name == "nt", reason="needs sh")]
-ITEMS, ROUNDS = 16, 2
+ITEMS, ROUNDS = 16, int(os.environ.get("TIDEGATE_BENCH_ROUNDS", "3"))
 STEP_S = float(os.environ.get("TIDEGATE_BENCH_STEP_S", "6"))
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 TEST = """import networkx as nx
@@ -102,7 +102,7 @@ def _tail(folder: Path, repo: Path, name: str) -> tuple[float, float, int]:
     assert report["exit_code"] == 0, (report["error"], report["abort_reason"])
     last = max(at for at, line in clock.lines if line.endswith(": verified"))
     runs = _runs(report)
-    return branch_at[0] - last, max(one["duration_s"] for one in runs), len(runs)
+    return branch_at[0] - last, max(one["durationS"] for one in runs), len(runs)
 
 
 def _item(number: int, name: str) -> dict[str, Any]:
