@@ -269,15 +269,19 @@ def lay_git_dir(
     """
     sha256 = repo.object_format == "sha256"
     path.mkdir(parents=True, exist_ok=True)
+    top = str(path)  # joined texts, as each test run lays a git dir
     for folder in ("objects", "objects/info", "refs", "refs/heads", "info"):
-        (path / folder).mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(f"{top}/{folder}")  # noqa: PTH102
     lines = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
     lines += f"[core]\n\trepositoryformatversion = {int(sha256)}\n{config}"
-    (path / "config").write_text(lines, encoding="utf-8", newline="\n")
+    files = {"config": lines.encode("utf-8")}
     if branch is not None:
-        ref = f"refs/heads/{branch}"
-        (path / "packed-refs").write_bytes(raw(f"{head} {ref}\n"))
-    (path / "HEAD").write_bytes(raw(f"ref: refs/heads/{branch}\n" if branch else f"{head}\n"))
+        files["packed-refs"] = raw(f"{head} refs/heads/{branch}\n")
+    files["HEAD"] = raw(f"ref: refs/heads/{branch}\n" if branch else f"{head}\n")
+    for name, content in files.items():
+        with open(f"{top}/{name}", "wb", buffering=0) as file:  # noqa: PTH123
+            file.write(content)
     borrow_objects(path, repo)
 
 

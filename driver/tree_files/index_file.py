@@ -11,7 +11,9 @@ from pathlib import Path
 from driver.filesystem.safe_file_access import regular_bytes
 
 _HEADER = struct.Struct(">4sLL")
-_ENTRY = struct.Struct(">10L")  # times with nanoseconds, device, inode, mode, owner, group, size
+# Times with nanoseconds, device, inode, mode, owner, group, size; then the id and the flags.
+_ENTRIES = {"sha1": struct.Struct(">10L20sH"), "sha256": struct.Struct(">10L32sH")}
+_STATS = 10
 _NAME_LENGTH, _EXTENDED = 0x0FFF, 0x4000
 _UNMERGED = 0x3000
 _KIND, _FOLDER = 0o170000, 0o040000  # of a mode; folders stand for what a sparse index leaves out
@@ -19,6 +21,8 @@ _HIDDEN = 0x8000  # assumed to be unchanged
 _SKIPPED = 0x4000  # in the second half of extended flags
 _VERSIONS = (2, 3)
 _32_BITS = 0xFFFFFFFF
+_SECOND = 10**9  # in nanoseconds
+_MODE = 6  # of the stat data
 
 Noted = tuple[int, ...]
 
@@ -34,8 +38,7 @@ def entries_in(
 ) -> Iterator[tuple[str, Noted, str]]:
     """The path, stat data and id of each entry of an index, as `noted_in` reads it. More than
     `most` raise ValueError as well."""
-    content = regular_bytes(index)
-    id_bytes = hashlib.new(algorithm, usedforsecurity=False).digest_size
+    content, layout = regular_bytes(index), _ENTRIES[algorithm]
     try:
         magic, version, count = _HEADER.unpack_from(content)
         if magic != b"DIRC" or version not in _VERSIONS:
@@ -44,20 +47,20 @@ def entries_in(
             raise ValueError(f"{index} has {count} entries")
         at = _HEADER.size
         for _ in range(count):
-            noted = _ENTRY.unpack_from(content, at)
-            flags_at = at + _ENTRY.size + id_bytes
-            name = content[at + _ENTRY.size : flags_at].hex()
-            flags = int.from_bytes(content[flags_at : flags_at + 2], "big")
-            more = content[flags_at + 2 : flags_at + 4] if flags & _EXTENDED else b""
-            if flags & _UNMERGED or noted[6] & _KIND == _FOLDER:
+            fields = layout.unpack_from(content, at)
+            flags, path_at = fields[-1], at + layout.size
+            if flags & _UNMERGED or fields[_MODE] & _KIND == _FOLDER:
                 raise ValueError(f"{index} has entries that are no files")
+            more = b""
+            if flags & _EXTENDED:
+                more, path_at = content[path_at : path_at + 2], path_at + 2
             if flags & _HIDDEN or int.from_bytes(more, "big") & _SKIPPED:
                 raise ValueError(f"{index} hides the changes of a file")
-            path_at = flags_at + 2 + len(more)
             length = flags & _NAME_LENGTH
             if length == _NAME_LENGTH:
                 length = content.index(b"\0", path_at) - path_at
-            yield os.fsdecode(content[path_at : path_at + length]), noted, name
+            path = os.fsdecode(content[path_at : path_at + length])
+            yield path, fields[:_STATS], fields[_STATS].hex()
             at += (path_at + length - at + 8) & ~7  # ends with one to eight zeros
     except struct.error as trouble:
         raise ValueError(f"{index} is cut off") from trouble
@@ -65,18 +68,27 @@ def entries_in(
 
 def noted_of(seen: os.stat_result, mode: str) -> Noted:
     """The stat data that git notes of a file with the mode `mode` in git."""
-    changed, modified = divmod(seen.st_ctime_ns, 10**9), divmod(seen.st_mtime_ns, 10**9)
-    rest = (seen.st_dev, seen.st_ino, int(mode, 8), seen.st_uid, seen.st_gid, seen.st_size)
-    return tuple(number & _32_BITS for number in (*changed, *modified, *rest))
+    changed, modified = seen.st_ctime_ns, seen.st_mtime_ns
+    return (
+        changed // _SECOND & _32_BITS,
+        changed % _SECOND,
+        modified // _SECOND & _32_BITS,
+        modified % _SECOND,
+        seen.st_dev & _32_BITS,
+        seen.st_ino & _32_BITS,
+        int(mode, 8),
+        seen.st_uid & _32_BITS,
+        seen.st_gid & _32_BITS,
+        seen.st_size & _32_BITS,
+    )
 
 
 def write_index(index: Path, entries: Mapping[str, tuple[Noted, str]], algorithm: str) -> None:
     """Write an index with the stat data and id of each path, in git's object format
     `algorithm`."""
-    lines = []
+    lines, pack = list[bytes](), _ENTRIES[algorithm].pack
     for path, (noted, name) in sorted((os.fsencode(one), it) for one, it in entries.items()):
-        line = _ENTRY.pack(*noted) + bytes.fromhex(name)
-        line += min(len(path), _NAME_LENGTH).to_bytes(2, "big") + path
+        line = pack(*noted, bytes.fromhex(name), min(len(path), _NAME_LENGTH)) + path
         lines.append(line + bytes(8 - len(line) % 8))
     whole = _HEADER.pack(b"DIRC", 2, len(lines)) + b"".join(lines)
     digest = hashlib.new(algorithm, whole, usedforsecurity=False).digest()

@@ -119,7 +119,8 @@ def write_small(
             for _, base in inside:
                 path = f"{folder}/{base}" if folder else base
                 mode, name = files[path]
-                entries[path] = (_written(descriptor, base, mode, texts[name], top / path), name)
+                place = f"{top}/{path}"
+                entries[path] = (_written(descriptor, base, mode, texts[name], place), name)
     write_index(index, entries, algorithm)
 
 
@@ -165,14 +166,14 @@ def _opened(top: Path, folder: str) -> Iterator[int]:
         os.close(here)
 
 
-def _written(folder: int, name: str, mode: str, text: bytes, whole: Path) -> Noted:
+def _written(folder: int, name: str, mode: str, text: bytes, whole: str) -> Noted:
     """Write a new file or link in a folder; returns its stat data."""
     if mode != _LINK:
         with contextlib.suppress(FileExistsError):  # usually nothing is there
             return _written_file(folder, name, mode, text)
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            remove_tree(whole)
+            remove_tree(Path(whole))
         else:
             os.unlink(name, dir_fd=folder)
     if mode == _LINK:
