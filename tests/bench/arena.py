@@ -229,6 +229,12 @@ def cpu_s(run: Callable[[int], float]) -> tuple[Callable[[int], float], list[flo
     return counted, used
 
 
+def load() -> str:
+    """How busy the machine is."""
+    one, five, _ = os.getloadavg()
+    return f"load {one:.1f} and {five:.1f} on {os.cpu_count()} processors"
+
+
 def interleaved(count: int, *ways: Callable[[int], float]) -> list[float]:
     """The median of each way's numbers, measured one after the other in every round."""
     return [median(column) for column in rounds(count, *ways)]

@@ -26,7 +26,7 @@ from driver.backends.command import CommandDriver
 from driver.run_state.plan import WaveOptions
 from driver.terminal.progress import Progress
 from driver.wave_loop import run_wave
-from tests.bench.arena import IDENTITY, Clock
+from tests.bench.arena import IDENTITY, Clock, load
 from tools.settings import load as settings
 
 pytestmark = [pytest.mark.bench, pytest.mark.skipif(os.name == "nt", reason="needs sh")]
@@ -129,5 +129,5 @@ def test_the_tail_after_the_last_verdict(tmp_path: Path) -> None:
         f"\n{ITEMS} items on networkx, an agent every {STEP_S:g} s, {found[-1][2]} test runs:"
         f" {median(ratios):.2f} x the longest run after the last verdict (goal 1.3), rounds"
         f" {' '.join(f'{tail:.1f}/{longest:.1f}' for tail, longest, _ in found)},"
-        f" load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+        f" {load()}"
     )

@@ -17,16 +17,21 @@ from statistics import mean, median
 import pytest
 
 from tests.bench.arena import (
+    IDENTITY,
     Arena,
     Ran,
     UnittestJob,
+    agent_environment,
     an_arena,
     bare,
+    cloned,
     cpu_s,
     engine,
     interleaved,
     jobs,
+    load,
     rounds,
+    test_environment,
 )
 from tests.bench.same_runs import BareRuns, asked
 
@@ -67,8 +72,44 @@ def test_a_wave_against_a_bare_pool(tmp_path: Path, count: int, goal: float) -> 
         f"\n  engine alone: {_against(ours, same)} of a bare pool with the same test runs"
         f"\n  with belief (goal {goal}): {_against(ours, once)} of one with one test an item"
         f"\n  processor time an item: {_ms_each(cpu[0], count)}, bare with the same runs"
-        f" {_ms_each(cpu[1], count)}, with one {_ms_each(cpu[2], count)}"
+        f" {_ms_each(cpu[1], count)}, with one {_ms_each(cpu[2], count)}; {load()}"
     )
+
+
+def test_one_item_with_an_instant_agent(tmp_path: Path) -> None:
+    """Against clone, agent, test, commit and push. The first round is the cold one; later rounds
+    find what earlier ones kept."""
+    work = [UnittestJob("m000")]
+    arena = an_arena(tmp_path, 0.0, work)
+
+    def with_engine(number: int) -> float:
+        return engine(arena, work, 1, tmp_path / f"engine-{number}").seconds
+
+    def by_hand(number: int) -> float:
+        return _by_hand(arena, work[0], tmp_path / f"hand-{number}")
+
+    ways, cpu = zip(*map(cpu_s, (with_engine, by_hand)), strict=True)
+    ours, hand = rounds(2 * ROUNDS, *ways)
+    print(
+        f"\none item, instant agent: {ours[0] / hand[0]:.2f} x of the work by hand at first (goal"
+        f" 1.5), then {_against(ours[1:], hand[1:])} (goal 1.1)"
+        f"\n  processor time {_against(cpu[0][1:], cpu[1][1:])}, {load()}"
+    )
+
+
+def _by_hand(arena: Arena, job: UnittestJob, clone: Path) -> float:
+    began = time.monotonic()
+    cloned(arena, clone)
+    subprocess.run(arena.agent, cwd=clone, env=agent_environment(job, "build"), check=True)
+    subprocess.run(job.test, cwd=clone, env=test_environment(), check=True, capture_output=True)
+    remote = str(arena.folder / "remote.git")
+    for command in (
+        ("add", "-A"),
+        (*IDENTITY, "commit", "-q", "-m", job.slug),
+        ("push", "-q", remote, f"HEAD:{clone.name}"),
+    ):
+        subprocess.run(["git", *command], cwd=clone, check=True)
+    return time.monotonic() - began
 
 
 _PROGRAMS: list[str] = []  # each program that this process has started
@@ -101,7 +142,7 @@ def test_what_a_wave_and_what_each_item_costs(tmp_path: Path) -> None:
         f" {told['git'][0] - each['git']:.0f} a wave (goal 12)"
         f"\n  orchestrator: {each['own']:.0f} ms of processor an item (goal 60)"
         f"\n  with all programs: {each['all']:.0f} ms of processor an item,"
-        f" a wave of one item {told['all'][0]:.0f} ms"
+        f" a wave of one item {told['all'][0]:.0f} ms; {load()}"
     )
 
 
