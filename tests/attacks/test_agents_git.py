@@ -174,7 +174,7 @@ def _work_in_a_stash(clone: Checkout) -> None:
     clone.git("stash", "-q")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("hide", "named", "bring_back"),
     [
@@ -200,7 +200,7 @@ def test_work_that_is_only_in_git_is_named_and_can_be_brought_back(
     assert report["shipped"] == ["a"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("test", ["true", A_GOOD])
 @on_scene
 def test_a_git_dir_that_an_agent_removed_is_put_back_before_the_repair(
@@ -298,7 +298,7 @@ def left_on_disk(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return played_at_once(tmp_path_factory.mktemp("on-disk"), ON_DISK, lambda clone: clone.path)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize("name", ON_DISK)
 def test_what_is_not_the_items_own_is_refused_and_named(left_on_disk: Played, name: str) -> None:
     records, shipped = left_on_disk
@@ -311,7 +311,7 @@ def _file_for_submodule(folder: Path) -> None:
     (folder / "vendored").write_text("x\n")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("act", "named"),
     [
@@ -367,7 +367,7 @@ def _clones_it(clone: Checkout, commit: str) -> None:
     Checkout(clone.path / "lib", clone.environ).git("checkout", "-q", commit)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize("newest", [True, False])
 @pytest.mark.parametrize(
     "move", [_checks_out, _checks_out_and_commits, _sets_the_entry, _clones_it]

@@ -156,7 +156,7 @@ NODE_COMMANDS = [
 ]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @needs_node
 @pytest.mark.parametrize("command", NODE_COMMANDS)
 @pytest.mark.parametrize("cheat", NODE_CHEATS.values(), ids=NODE_CHEATS.keys())
@@ -272,7 +272,7 @@ def proven(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return beside_each_other(play, selected(request, "honest"), tmp_path_factory.mktemp("proven"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.more
 @pytest.mark.parametrize("honest", cases(HONEST, HONEST_SAMPLE))
 def test_an_honest_python_project_reddens_with_the_planted_test(
     proven: Proofs, honest: str
@@ -312,7 +312,7 @@ def proven_node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return beside_each_other(play, selected(request, "honest_node"), folder)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @needs_node
 @pytest.mark.parametrize("honest_node", cases(HONEST_NODE, ("CJS", "ESM", "npm")))
 def test_an_honest_node_project_reddens_with_the_planted_test(

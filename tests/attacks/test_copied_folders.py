@@ -46,7 +46,7 @@ def scene_with(folder: Path, config: str, level: str = "none", files: Any = None
     return scene
 
 
-@pytest.mark.sampled(each="level")
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("config", "level"),
     [
@@ -100,7 +100,7 @@ def test_a_test_may_write_in_its_copy(tmp_path: Path, config: str, level: str) -
     assert (scene.repo.path / LIBRARY).read_text() == "good"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("setup", ["", 'setup = ["true"]\n'], ids=["copies", "set-up"])
 def test_a_link_above_a_copied_folder_leads_no_one_into_yours(tmp_path: Path, setup: str) -> None:
     config = f'[workspace]\n{setup}copy = ["app/node_modules"]\n[limits]\nmax_parallel_tests = 1\n'
@@ -122,6 +122,7 @@ def test_a_link_above_a_copied_folder_leads_no_one_into_yours(tmp_path: Path, se
     assert report["shipped"] == ["b"]
 
 
+@pytest.mark.more
 def test_the_next_agent_reads_nothing_that_an_earlier_one_wrote(tmp_path: Path) -> None:
     scene = scene_with(tmp_path, ONE_CHECKOUT + "max_workers = 1\n")
     found: dict[str, str] = {}

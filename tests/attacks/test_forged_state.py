@@ -64,6 +64,7 @@ def test_a_forged_summary_that_hides_the_tests_after_it_is_refused(folder: Path)
     assert "but not with this change" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_a_forged_journal_entry_has_to_pass_all_that_other_work_has(folder: Path) -> None:
     scene = Scene(folder, CALC)
@@ -126,6 +127,7 @@ def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(folder: 
     assert (verdicts(report), report["shipped"]) == ({"a": "failed"}, [])
 
 
+@pytest.mark.more
 @beside
 def test_what_ships_is_what_was_tested_whatever_lies_under_its_name(folder: Path) -> None:
     scene = Scene(folder, CALC)

@@ -293,6 +293,7 @@ def run(name: str, rounds: int, folder: Path) -> None:
             raise
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
 def test_a_sample_of_bad_input_is_refused_or_understood(name: str, tmp_path: Path) -> None:
     run(name, 40, tmp_path)

@@ -150,6 +150,7 @@ def test_programs_named_in_a_nested_repository_never_run(
     assert not evil.ran
 
 
+@pytest.mark.more
 def test_a_poisoned_checkout_of_the_user_is_told_without_running_it(
     evil: Evil, user: Checkout, repo: Repository
 ) -> None:
@@ -175,7 +176,7 @@ HIDING: dict[str, Callable[[Checkout], object]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.more
 @pytest.mark.parametrize("trick", HIDING)
 def test_nothing_on_disk_is_hidden(evil: Evil, workspace: CloneWorkspace, trick: str) -> None:
     HIDING[trick](evil.clone)

@@ -48,6 +48,7 @@ def test_a_setting_that_an_agent_writes_in_the_home_is_hidden_from_tests(
     assert len(driver.rounds_of("b")) == 1
 
 
+@pytest.mark.more
 @beside
 def test_a_setting_that_the_test_writes_in_the_home_is_hidden_from_it(folder: Path) -> None:
     """The first run of the work writes the setting, and would be green by it."""

@@ -148,6 +148,7 @@ def test_hostile_names_in_a_manifest_are_told_together_and_nothing_starts(scene:
     assert len(report["problems"]) > 100  # and the last of them says how many more there are
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot hold all of them")
 @on_scene
 def test_every_good_name_ships_under_exactly_that_name(scene: Scene) -> None:
@@ -205,6 +206,7 @@ def _attack(scene: Scene, names: list[str], wave_id: str) -> tuple[int, list[str
     return len(laid), [name for name in told.split("\0") if name.endswith("x.py")]
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform != "linux", reason="makes names that others cannot hold")
 @on_scene
 def test_hostile_names_that_agents_make_never_ship(scene: Scene) -> None:

@@ -384,13 +384,14 @@ def test_a_sample_of_injected_prompts_has_no_effect_outside(level: Level, tmp_pa
     assert "\n".join(attack(tmp_path, Way(level), chosen)) == ""
 
 
+@pytest.mark.more
 def test_a_sample_of_cheating_tests_has_no_effect_outside(tmp_path: Path) -> None:
     chosen = [one for one in INJECTIONS if one.name in SAMPLE_OF_TESTS]
     assert len(chosen) == len(SAMPLE_OF_TESTS)
     assert "\n".join(attack(tmp_path, Way(Level.LANDLOCK, by_test=True), chosen)) == ""
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("effects", "by_test"), [*((one, False) for one in EFFECTS), (EFFECTS_OF_TESTS, True)]
 )

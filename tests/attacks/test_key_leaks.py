@@ -262,6 +262,7 @@ def needs_a_key(command: str) -> bool:
     return "wave_scheduler.py" in command or "the-agent" in command
 
 
+@pytest.mark.more
 @beside
 def test_a_server_that_repeats_the_key_in_its_error_does_not_bring_it_out(folder: Path) -> None:
     fault = Fault(401, times=None, message=f"Incorrect API key provided: {KEY}.")

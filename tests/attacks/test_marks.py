@@ -24,6 +24,7 @@ def test_code_that_is_right_only_beside_a_name_of_ours_is_red(folder: Path) -> N
     assert verdicts(report) == {"a": "failed"}
 
 
+@pytest.mark.more
 @beside
 def test_no_variable_of_one_run_is_found_again_in_another(folder: Path) -> None:
     scene = Scene(folder, {"a.txt": "bad\n"})

@@ -109,7 +109,7 @@ def _plugin_at_home(agent: Agent, scene: Scene) -> None:
     agent.write({"calc.py": "def twice(x):\n    return x + x\n"})
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("attack", "command", "verdict"),
     [
@@ -129,6 +129,7 @@ def test_who_changes_what_all_tests_run_with_ships_nothing(
     assert "the environment of all tests changed" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @pytest.mark.skipif(
     not site.ENABLE_USER_SITE, reason="this Python imports nothing from the home folder"
 )
@@ -164,7 +165,7 @@ def test_a_library_that_an_agent_installs_is_no_offence_and_told(folder: Path) -
     assert "site-packages/requests" in report["shipped_repos"][0]["warning"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("name", [".cargo/registry", ".npm/_cacache", ".m2/repository", "go/pkg"])
 @beside
 def test_a_cache_that_a_tool_makes_at_its_first_use_is_no_offence(folder: Path, name: str) -> None:
@@ -193,7 +194,7 @@ def test_set_up_commands_may_install_modules(folder: Path) -> None:
     assert verdicts(report) == {"a": "verified"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize("was_there", [True, False])
 @pytest.mark.parametrize(
     ("key", "verdict"), [("core.hooksPath", "undecided"), ("user.email", "verified")]

@@ -50,7 +50,7 @@ def test_what_is_read_from_the_agents_clone_proves_nothing(scene: Scene) -> None
     ]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("name", [".git", ".git/refs", ".git/refs/heads"])
 @on_scene
 def test_a_repair_moves_no_branch_of_the_user(scene: Scene, name: str) -> None:
@@ -69,6 +69,7 @@ def test_a_repair_moves_no_branch_of_the_user(scene: Scene, name: str) -> None:
     assert "HEAD" in report["shipped_repos"][0]["warning"]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_clone_replaced_by_the_users_checkout_is_refused_and_harms_nothing(scene: Scene) -> None:
     scene.repo.write({"a.txt": "good, not saved yet\n", "mine.txt": "mine\n"})
@@ -114,6 +115,7 @@ def test_a_shipped_file_that_the_set_up_makes_too_cannot_be_rewritten_by_its_tes
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @beside
 def test_a_file_that_a_filter_would_encrypt_is_never_shipped_as_it_is(folder: Path) -> None:
     attributes = "*.key filter=git-crypt\n*.txt -filter\n"

@@ -445,6 +445,7 @@ def test_no_poison_reaches_the_next_proof(
                     assert again.tampered() == ()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("files", "name"), sampled(WAYS, READ_AMONG, "read-among"))
 def test_no_poison_of_a_review_reaches_the_next_review(
     warm_with: Callable[[int], Warm], files: int, name: str
@@ -508,6 +509,7 @@ def test_what_is_written_before_the_listing_is_not_taken_for_the_tree(
         assert exact_state(again.path) == warm.exact[other]
 
 
+@pytest.mark.more
 def test_a_change_without_a_trace_in_memory_is_seen(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="tidegate-", dir=MEMORY) as folder:
         probe = Path(folder, "probe")
@@ -530,6 +532,7 @@ def test_a_change_without_a_trace_in_memory_is_seen(tmp_path: Path) -> None:
         warm.context.close()
 
 
+@pytest.mark.more
 def test_the_table_is_as_large_as_promised() -> None:
     print(f"\nmeasure=poisoned_checkouts ways={len(WAYS)} reached_a_proof=0 target=0")  # noqa: T201
     assert len(WAYS) >= 75

@@ -146,7 +146,7 @@ def next_test(runs: Runs, tree: str) -> tuple[dict[str, str], bool, tuple[str, .
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize(("where", "name"), sampled(WAYS, ON, "on", ALWAYS))
 def test_no_poison_of_a_checkout_reaches_the_next_wave(
     runs_on: Callable[[str], Runs], where: str, name: str
@@ -336,7 +336,7 @@ NOTES: dict[str, Callable[[Runs], object]] = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(("where", "name"), sampled(NOTES, ON, "on"))
 def test_no_poison_of_a_waiting_place_reaches_the_next_wave(
     runs_on: Callable[[str], Runs], where: str, name: str
@@ -351,6 +351,7 @@ def test_no_poison_of_a_waiting_place_reaches_the_next_wave(
         assert changed == ()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "where", [pytest.param("disk", marks=pytest.mark.sweep), pytest.param("memory")]
 )
@@ -415,6 +416,7 @@ def test_a_killed_run_leaves_no_lock_and_shares_nothing(runs_on: Callable[[str],
     assert taken.is_dir()  # it stays where it is until the folder of the run goes
 
 
+@pytest.mark.more
 def test_the_places_are_bounded(runs_on: Callable[[str], Runs]) -> None:
     runs = runs_on("memory")
     for limits, left in ((Limits(places=2), 2), (Limits(size=1), 0), (Limits(age_s=0), 0)):

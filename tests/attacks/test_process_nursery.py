@@ -209,6 +209,7 @@ def an_owner(marked: Marked, how: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("how", ["idle", "busy"])
 @on_marked
 def test_nothing_is_left_when_the_interpreter_of_the_owner_ends(marked: Marked, how: str) -> None:

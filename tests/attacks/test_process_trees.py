@@ -52,6 +52,7 @@ def test_a_time_out_ends_a_daemon_in_a_session_of_its_own(marked: Marked) -> Non
     assert marked.alive() == []
 
 
+@pytest.mark.more
 @on_marked
 def test_a_daemon_left_by_a_green_run_is_ended_and_counted(marked: Marked) -> None:
     done = run(daemon(marked, 0))
@@ -63,6 +64,7 @@ def test_a_daemon_left_by_a_green_run_is_ended_and_counted(marked: Marked) -> No
     assert marked.alive() == []
 
 
+@pytest.mark.more
 @on_marked
 def test_who_ignores_the_first_signal_is_killed_after_the_grace(marked: Marked) -> None:
     deaf = "trap '' TERM; (trap '' TERM; while :; do sleep 1; done) & while :; do sleep 1; done"
@@ -73,6 +75,7 @@ def test_who_ignores_the_first_signal_is_killed_after_the_grace(marked: Marked) 
     assert marked.alive() == []
 
 
+@pytest.mark.more
 @on_marked
 def test_the_first_signal_also_reaches_those_in_another_session(marked: Marked) -> None:
     tidy = "trap 'echo tidied; exit' TERM; echo up; while :; do sleep 0.02; done"
@@ -82,6 +85,7 @@ def test_the_first_signal_also_reaches_those_in_another_session(marked: Marked) 
     assert done.survivors == 0
 
 
+@pytest.mark.more
 @on_marked
 def test_a_child_that_holds_the_output_open_delays_nobody(marked: Marked) -> None:
     done = run(marked.shell("sleep 600 & echo done", grace_s=60))
@@ -89,12 +93,14 @@ def test_a_child_that_holds_the_output_open_delays_nobody(marked: Marked) -> Non
     assert done.duration_s < 20
 
 
+@pytest.mark.more
 @on_marked
 def test_a_helper_that_leaves_by_itself_is_no_survivor(marked: Marked) -> None:
     done = run(marked.shell("sleep 0.1 & exit 0"))
     assert (done.exit_code, done.survivors) == (0, 0)
 
 
+@pytest.mark.more
 @on_marked
 def test_a_zombie_neither_delays_nor_counts(marked: Marked) -> None:
     text = (
@@ -123,6 +129,7 @@ while time.monotonic() < end:
 """
 
 
+@pytest.mark.more
 @on_marked
 def test_a_fork_bomb_is_ended_to_the_last_process(marked: Marked) -> None:
     count = marked.folder / "count"
@@ -160,6 +167,7 @@ def start_owner(marked: Marked, tree: str) -> subprocess.Popen[str]:
     return owner
 
 
+@pytest.mark.more
 @on_marked
 def test_no_descendant_outlives_an_orchestrator_that_was_killed(marked: Marked) -> None:
     with start_owner(marked, DEAF_TREE) as owner:
@@ -169,6 +177,7 @@ def test_no_descendant_outlives_an_orchestrator_that_was_killed(marked: Marked) 
         assert eventually(lambda: not marked.alive(), within_s=2)
 
 
+@pytest.mark.more
 @on_marked
 def test_sigterm_through_cancel_ends_the_tree_and_says_so(marked: Marked) -> None:
     with start_owner(marked, "setsid sleep 600 & touch up; sleep 600") as owner:
@@ -178,7 +187,7 @@ def test_sigterm_through_cancel_ends_the_tree_and_says_so(marked: Marked) -> Non
     assert marked.alive() == []
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @on_marked
 def test_a_signal_to_the_supervisor_ends_the_tree_and_is_never_green(
@@ -189,6 +198,7 @@ def test_a_signal_to_the_supervisor_ends_the_tree_and_is_never_green(
     assert marked.alive() == []
 
 
+@pytest.mark.more
 @on_marked
 def test_a_killed_supervisor_is_a_lost_run_and_its_tree_is_ended(marked: Marked) -> None:
     done = run(marked.shell("setsid sleep 600 & kill -KILL $PPID; sleep 600"))
@@ -197,6 +207,7 @@ def test_a_killed_supervisor_is_a_lost_run_and_its_tree_is_ended(marked: Marked)
     assert eventually(lambda: not marked.alive())
 
 
+@pytest.mark.more
 @on_marked
 def test_an_exit_code_forged_before_killing_the_supervisor_does_not_count(marked: Marked) -> None:
     forge = "echo 'exit 0' > /proc/$PPID/fd/1; kill -KILL $PPID; sleep 600"
@@ -204,12 +215,14 @@ def test_an_exit_code_forged_before_killing_the_supervisor_does_not_count(marked
     assert (done.ending, done.exit_code) == (Ending.LOST, None)
 
 
+@pytest.mark.more
 @on_marked
 def test_an_exit_code_forged_in_passing_is_replaced_by_the_true_one(marked: Marked) -> None:
     done = run(marked.shell("printf 'exit 0\\nleft x\\n' > /proc/$PPID/fd/1; exit 7"))
     assert (done.ending, done.exit_code) == (Ending.EXITED, 7)
 
 
+@pytest.mark.more
 @on_marked
 def test_a_stopped_supervisor_cannot_hold_up_a_time_out(marked: Marked) -> None:
     stop = "setsid sleep 600 & kill -STOP $PPID; sleep 600"
@@ -219,6 +232,7 @@ def test_a_stopped_supervisor_cannot_hold_up_a_time_out(marked: Marked) -> None:
     assert eventually(lambda: not marked.alive())
 
 
+@pytest.mark.more
 @on_marked
 def test_a_cancel_ends_sixteen_trees_at_once(marked: Marked) -> None:
     processes = Processes()
@@ -242,6 +256,7 @@ supervisor.main(streams, nursery, lambda: False)
 """
 
 
+@pytest.mark.more
 @on_marked
 def test_without_adoption_group_and_descendants_are_ended(marked: Marked) -> None:
     if not Path("/bin/ps").exists():

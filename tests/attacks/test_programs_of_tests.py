@@ -37,6 +37,7 @@ def test_work_beside_a_replaced_program_of_its_test_does_not_ship(
     assert "judge" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 def test_a_program_that_stays_as_it_was_is_believed(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a.txt": ""}, environ={"PATH": f"{tmp_path}/b:{os.environ['PATH']}"})
     _program(tmp_path / "b/judge", 0)

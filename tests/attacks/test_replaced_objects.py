@@ -90,6 +90,7 @@ def test_a_test_of_the_base_that_reads_differently_proves_nothing(
     assert _name(TEST) in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 def test_what_a_test_replaces_is_seen_before_the_ship(tmp_path: Path) -> None:
     scene = Scene(tmp_path, FILES)
     objects = str(scene.repo.path / ".git/objects")
@@ -105,6 +106,7 @@ def test_what_a_test_replaces_is_seen_before_the_ship(tmp_path: Path) -> None:
     assert report["shipped"] == []
 
 
+@pytest.mark.more
 def test_objects_that_are_only_touched_are_nobodys_fault(tmp_path: Path) -> None:
     scene = Scene(tmp_path, FILES)
 

@@ -130,7 +130,7 @@ def one_at_a_time(scene: Scene) -> Settings:
     return dataclasses.replace(scene.settings, limits=limits)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize("name", GRAVE)
 @on_scene
 def test_what_can_run_a_program_later_keeps_the_item_back_and_charges_nobody(
@@ -144,6 +144,7 @@ def test_what_can_run_a_program_later_keeps_the_item_back_and_charges_nobody(
     assert len(driver.rounds_of("a")) == 1
 
 
+@pytest.mark.more
 @on_scene
 def test_a_test_that_writes_in_the_users_checkout_is_refused(scene: Scene) -> None:
     agent = writes(a__txt=f"echo stray > {scene.repo.path}/c.txt\n")
@@ -185,7 +186,7 @@ def test_of_several_at_work_the_owner_of_the_file_is_refused(scene: Scene) -> No
     assert report["shipped"] == ["b"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("first_done", [True, False])
 @on_scene
 def test_what_another_agent_wrote_into_a_workspace_is_not_held_against_it(
@@ -218,6 +219,7 @@ def test_what_another_agent_wrote_into_a_workspace_is_not_held_against_it(
     assert scene.files_in(scene.log(report["branch"])[0]) == {"a.txt": "M"}
 
 
+@pytest.mark.more
 @on_scene
 def test_an_edit_of_the_user_stops_no_ship_and_is_told(scene: Scene) -> None:
     report = play_together(scene, lambda: scene.repo.write({"c.txt": "the user's\n"}))
@@ -235,7 +237,7 @@ def test_a_grave_change_by_one_of_several_ships_none_of_them(scene: Scene) -> No
     assert report["shipped"] == []
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     "act",
     [
@@ -271,6 +273,7 @@ def test_what_tests_of_all_items_together_plant_stops_the_ship(scene: Scene) -> 
     assert report["shipped_repos"][0]["error"] == "checkout_changed"
 
 
+@pytest.mark.more
 @on_scene
 def test_a_planted_program_never_runs_when_the_checkout_is_moved_ahead(scene: Scene) -> None:
     """In the mode that moves the user's own checkout, its git dir has to be the user's."""
@@ -294,7 +297,7 @@ def test_what_is_copied_into_proving_trees_may_not_change_meanwhile(folder: Path
     assert "[workspace] copy" in built(report)["a"]["ship_error"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("gone", [False, True])
 @on_scene
 def test_an_altered_journal_keeps_its_item_back(scene: Scene, gone: bool) -> None:
@@ -311,7 +314,7 @@ def test_an_altered_journal_keeps_its_item_back(scene: Scene, gone: bool) -> Non
     assert words in built(report)["a"]["error"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("hidden", [False, True])
 @on_scene
 def test_an_altered_journal_entry_of_another_item_is_put_back_and_holds_up_nobody(

@@ -245,6 +245,7 @@ def is_mention(command: str) -> bool:
     return found is not None and is_there(found[1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", RUN)
 def test_a_shown_command_runs(shop: Shop, command: str) -> None:
     for one in RUN[command]:
@@ -271,6 +272,7 @@ def test_no_list_has_a_command_that_no_page_shows() -> None:
     assert [command for command in (*RUN, *LEFT) if command not in texts] == []
 
 
+@pytest.mark.sampled(37)
 @pytest.mark.parametrize("one", SHOWN, ids=lambda one: f"{one.page}: {one.text}"[:60])
 def test_the_files_that_a_command_names_exist(one: Shown) -> None:
     if one.text != "python -m pytest -q tests/totals" and "FILE" not in one.text:

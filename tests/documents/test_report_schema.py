@@ -23,7 +23,7 @@ def record_schema() -> dict[str, Any]:
     return {**SCHEMA["$defs"]["record"], "$defs": SCHEMA["$defs"]}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 def test_the_report_of_a_cycle_fits(shop: Shop, problems: Problems) -> None:
     assert shop.report["schema"]
     assert problems(shop.report, SCHEMA) == []
@@ -38,7 +38,7 @@ def test_the_report_of_a_cycle_fits(shop: Shop, problems: Problems) -> None:
         assert details["attempts"][0]["evidence"]["receipts"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.more
 @pytest.mark.parametrize(
     "command",
     [
@@ -68,6 +68,7 @@ def attempt(report: Any) -> Any:
     return record(report)["attempts"][-1]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("place", "key", "value"),
     [

@@ -66,6 +66,7 @@ def test_the_pages_have_examples_of_each_kind() -> None:
     assert len(TOML_EXAMPLES) > 10
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_schema_is_a_schema(name: str) -> None:
     package = pytest.importorskip("jsonschema", reason="the package jsonschema is not installed")
@@ -92,6 +93,7 @@ def test_the_trackers_of_the_demo_and_of_init_fit(problems: Problems) -> None:
 PRESETS = sorted(path.stem for path in (ROOT / "tools" / "wave_presets").glob("*.json"))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_manifest_of_a_template_fits(shop: Shop, problems: Problems, name: str) -> None:
     flags = f"--project-name shop --base-dir src/shop --output beside/{name}.json"
@@ -161,6 +163,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.sampled(44)
 @pytest.mark.parametrize("key", [key for key in ITEM_CHECKS if key not in ("pipeline",)])
 def test_a_value_fits_where_its_check_accepts_it(problems: Problems, key: str) -> None:
     for value in VALUES:
@@ -225,6 +228,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.sampled(49)
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in FINER])
 def test_a_setting_fits_where_its_kind_accepts_it(problems: Problems, name: str) -> None:
     for value in SETTINGS:

@@ -110,7 +110,7 @@ def test_four_processes_do_not_pass_one_ceiling(folder: Path) -> None:
     assert spent.tokens(folder, None, None) == total.tokens
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     "point",
     [

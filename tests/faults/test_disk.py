@@ -71,6 +71,7 @@ def test_a_state_folder_lost_on_the_way_costs_the_work_but_not_the_report(scene:
     assert "Traceback" not in scene.said.getvalue()
 
 
+@pytest.mark.more
 def test_a_database_lost_on_the_way_ships_nothing_and_what_was_spent_is_told(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
         agent.write({"a.txt": "good\n"})

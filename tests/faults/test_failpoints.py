@@ -44,6 +44,7 @@ def ran(code: str, fail: str, *arguments: str | Path) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.split()
 
 
+@pytest.mark.sampled(4)
 @posix
 @pytest.mark.parametrize(
     ("fail", "status", "hits"),
@@ -89,6 +90,7 @@ def test_a_stopped_process_goes_on_where_it_was() -> None:
     assert child.communicate(timeout=60)[0].split() == ["a", "b", "a", "c"]
 
 
+@pytest.mark.sampled(3)
 @posix
 @pytest.mark.parametrize(
     ("fail", "text"),

@@ -84,6 +84,7 @@ def campaign(folder: Path, numbers: Sequence[int], *, every: int) -> tuple[Tally
     return whole, missed
 
 
+@pytest.mark.more
 @beside
 def test_a_sample_of_kills_loses_and_doubles_nothing(folder: Path) -> None:
     trace = points(folder / "trace")
@@ -114,6 +115,7 @@ def test_no_child_is_told_to_die(armed: str) -> None:
     assert armed not in user_environment(told)
 
 
+@pytest.mark.more
 @beside
 def test_with_points_armed_nothing_is_pushed_but_to_a_folder(folder: Path) -> None:
     yard = Yard(folder, slugs=("a",))

@@ -39,7 +39,7 @@ def tracked(scene: Scene) -> list[dict[str, Any]]:
     return list(json.loads((scene.folder / "tracker.json").read_text())["items"])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("is_named_first", [True, False])
 def test_what_is_owed_is_found_however_the_item_names_its_repository(
     tmp_path: Path, is_named_first: bool

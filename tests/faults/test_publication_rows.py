@@ -83,6 +83,7 @@ def test_an_item_is_open_in_one_row_of_its_repository_at_most(store: EventStore)
     assert states(store)[0] == (DROPPED, [DROPPED, DROPPED])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -138,6 +139,7 @@ def test_the_row_alone_finishes_it(cut_off: Yard) -> None:
     is_finished(cut_off, tip_of(cut_off))
 
 
+@pytest.mark.more
 @on_linux
 def test_a_list_of_entries_of_an_earlier_version_finishes_it(cut_off: Yard) -> None:
     tip = tip_of(cut_off)
@@ -152,6 +154,7 @@ def test_a_list_of_entries_of_an_earlier_version_finishes_it(cut_off: Yard) -> N
     is_finished(cut_off, tip)
 
 
+@pytest.mark.more
 @on_linux
 def test_the_journal_finishes_it_when_the_database_is_lost(cut_off: Yard) -> None:
     tip = tip_of(cut_off)
@@ -170,6 +173,7 @@ def test_the_journal_finishes_it_when_the_database_is_lost(cut_off: Yard) -> Non
     is_finished(cut_off, tip)
 
 
+@pytest.mark.more
 @on_linux
 def test_an_entry_without_its_row_announces_nothing(cut_off: Yard) -> None:
     """A kill between entry and commit leaves that: nothing was published, all is proven again."""

@@ -197,7 +197,7 @@ MATRIX = [
 ]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(("way", "mode"), MATRIX)
 def test_a_remote_that_refuses_gets_the_same_commits_from_the_next_run(
     tmp_path: Path, way: str, mode: str

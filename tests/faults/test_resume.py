@@ -99,6 +99,7 @@ def halted_before_the_ship(folder: Path) -> Yard:
     return yard
 
 
+@pytest.mark.more
 def test_what_was_verified_and_halted_is_shipped_without_an_agent(halted: Yard) -> None:
     before = halted.dispatched()
     assert halted.run().code == 0
@@ -136,6 +137,7 @@ def test_what_was_shipped_and_not_tracked_is_only_tracked(shipped: Yard) -> None
     is_only_tracked(shipped)
 
 
+@pytest.mark.more
 @beside
 def test_what_was_pushed_and_not_looked_at_is_only_tracked(folder: Path) -> None:
     yard = Yard(folder, slugs=("a",))
@@ -246,6 +248,7 @@ def is_built_anew(yard: Yard, new: str) -> None:
     assert len(yard.commits()["NEW"]) == 1
 
 
+@pytest.mark.more
 def test_a_torn_journal_entry_is_absent_and_named_at_every_length(halted: Yard) -> None:
     path = entry_path(halted.state, "a")
     whole = path.read_bytes().rstrip(b"\n")

@@ -159,6 +159,7 @@ def test_between_review_and_repair_no_moment_costs_a_second_review(
     assert (told[0], told[-1]) == (2, 1)
 
 
+@pytest.mark.more
 def test_an_approval_counts_for_the_tree_that_was_approved_and_no_other(tmp_path: Path) -> None:
     yard = Reviewed(tmp_path)
     assert yard.run("git.before_push=kill").code == KILLED

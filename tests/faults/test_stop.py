@@ -118,6 +118,7 @@ def _waiting_in(pipe: int) -> int:
     return int.from_bytes(answer, sys.byteorder)
 
 
+@pytest.mark.more
 @on_a_stage
 def test_a_second_signal_leaves_at_once_and_still_leaves_nobody_behind(stage: Stage) -> None:
     with running(stage) as program:

@@ -79,6 +79,7 @@ def test_a_turn_that_nobody_wants_any_more_is_passed_on(tmp_path: Path) -> None:
         assert given_up.append("s", "t", {"by": "again"}) == 3
 
 
+@pytest.mark.more
 def test_who_is_killed_while_it_waits_keeps_nobody(tmp_path: Path) -> None:
     with EventStore(tmp_path / "a.db") as store, stopped_in_a_commit(store.path) as child:
         waits = subprocess.Popen([*PYTHON, "-c", APPEND, str(store.path)], cwd=ROOT)

@@ -264,6 +264,7 @@ def wal_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("damage", [flip_in_wal, delete_wal, cut_wal])
 def test_lost_commits_are_named_by_an_anchor(path: Path, damage: Callable[[Path], None]) -> None:
     _, out, _ = ran(APPEND_AND_DIE, path, "10")
@@ -291,6 +292,7 @@ def test_commits_beside_an_emptied_database_are_damage(path: Path) -> None:
 # Kills
 
 
+@pytest.mark.more
 @posix
 def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
     acknowledged = 0
@@ -308,6 +310,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
             assert store.verify() == ()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("point", "kept"), [("store.before_commit@3", 2), ("store.after_commit@3", 3)]
 )
@@ -469,6 +472,7 @@ with EventStore(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.more
 def test_a_second_store_of_a_process_does_not_lose_the_locks_of_the_first(path: Path) -> None:
     """Closing a file takes away all POSIX locks of the process on it. Another process that leaves
     would think itself the last one then, and delete the log that is still written to."""

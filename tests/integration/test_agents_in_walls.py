@@ -117,7 +117,7 @@ def test_it_begins_with_what_its_test_compiled_on_the_base(tmp_path: Path, level
     assert seen_at(tmp_path, level, one_by_one, asks, rounds=2)["compiled"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_inside_of_closed_walls_it_may_do_all_and_reaches_nothing(
     tmp_path: Path, level: str
@@ -126,6 +126,7 @@ def test_inside_of_closed_walls_it_may_do_all_and_reaches_nothing(
     assert (seen["mode"], seen["sandbox"], seen["reads"]) == ("bypassPermissions", "1", [])
 
 
+@pytest.mark.more
 def test_without_closed_walls_it_has_to_ask(tmp_path: Path) -> None:
     seen = seen_at(tmp_path, "limits")
     assert (seen["mode"], seen["sandbox"]) == ("acceptEdits", None)

@@ -148,6 +148,7 @@ def test_trouble_with_the_audit_is_a_warning(backlog: Backlog) -> None:
     assert told["audit_warning"].startswith("the audit is not complete: ")
 
 
+@pytest.mark.more
 def test_an_item_that_fails_night_after_night_is_proposed_and_the_proposal_never_run(
     project: Project,
 ) -> None:

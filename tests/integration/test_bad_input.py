@@ -277,7 +277,7 @@ ITEMS: dict[str, tuple[Sequence[dict[str, Any]], str]] = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.more
 @pytest.mark.parametrize("name", ITEMS)
 @pytest.mark.parametrize("program", ["scheduler", "loop"])
 def test_an_item_that_cannot_be_built_is_refused(project: Project, name: str, program: str) -> None:
@@ -293,6 +293,7 @@ def check_items(
     check_case(project, program, Case(nothing, tells))
 
 
+@pytest.mark.more
 @posix
 def test_a_repo_that_is_a_loop_of_links_leaves_out_its_item_alone(project: Project) -> None:
     (project.home / "loop").symlink_to("loop")
@@ -365,6 +366,7 @@ def test_a_manifest_in_which_two_items_own_a_file_is_refused_whole(
     assert "'b'" in done.said()
 
 
+@pytest.mark.more
 @posix
 @pytest.mark.parametrize("program", ["scheduler", "loop"])
 def test_a_file_behind_a_link_out_of_the_repository_is_refused(
@@ -459,6 +461,7 @@ def test_a_gate_that_cannot_be_asked_is_closed(sound: Project) -> None:
     assert hash_of(sound.home) == before
 
 
+@pytest.mark.more
 def test_the_ceiling_is_that_of_the_run_and_not_of_the_current_folder(sound: Project) -> None:
     (sound.home / "tidegate.toml").write_text("[limits]\nmax_wave_tokens = 0\n", encoding="utf-8")
     assert sound.schedule().code == 0
@@ -495,6 +498,7 @@ def ordinary_user(project: Project) -> Sequence[str]:
     return prefix
 
 
+@pytest.mark.more
 @posix
 def test_a_state_folder_that_cannot_be_written_stops_before_anything_runs(
     elsewhere: Project,
@@ -511,6 +515,7 @@ def test_a_state_folder_that_cannot_be_written_stops_before_anything_runs(
         assert hash_of(elsewhere.home) == before
 
 
+@pytest.mark.more
 @posix
 @pytest.mark.parametrize("flag", ["--record", "--output"])
 def test_a_place_that_may_not_be_written_is_told_before_anything_runs(
@@ -524,6 +529,7 @@ def test_a_place_that_may_not_be_written_is_told_before_anything_runs(
     assert flag in done.said()
 
 
+@pytest.mark.more
 @posix
 def test_what_lies_in_a_folder_that_may_not_be_read_is_told_and_never_clean(
     sound: Project,

@@ -128,6 +128,7 @@ def test_a_ledger_that_outlived_its_store_still_counts(folder: Path) -> None:
     assert report["budget"]["day"]["tokens"]["spent"] == 900
 
 
+@pytest.mark.more
 @beside
 def test_a_wave_waits_for_room_that_others_free(folder: Path) -> None:
     made = scene(folder, max_wave_tokens=1000, default_dispatch_tokens=600)
@@ -136,7 +137,7 @@ def test_a_wave_waits_for_room_that_others_free(folder: Path) -> None:
 
 
 # All of them are in tests/faults/test_budget_simulation.py and in the tables of what is known.
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     "use",
     [
@@ -169,6 +170,7 @@ def test_a_model_without_a_price_is_refused_before_it_spends(folder: Path) -> No
     assert (report["tokens"]["unpriced"], report["tokens"]["costUsd"]) == (1, None)
 
 
+@pytest.mark.more
 @beside
 def test_money_is_reserved_by_price_and_booked_by_use(folder: Path) -> None:
     made = scene(folder, max_wave_usd=1.0, default_dispatch_tokens=100_000)
@@ -194,6 +196,7 @@ def test_dispatches_are_counted_repairs_too(folder: Path, period: str) -> None:
     assert f"{period} ceiling reached: 2 of 2 dispatches" in report["error"]
 
 
+@pytest.mark.more
 @beside
 def test_past_its_minutes_a_wave_starts_nothing_more(folder: Path) -> None:
     made = scene(folder, max_wave_minutes=0.0005, max_workers=1)
@@ -207,6 +210,7 @@ def test_past_its_minutes_a_wave_starts_nothing_more(folder: Path) -> None:
     assert "minutes" in report["error"]
 
 
+@pytest.mark.more
 @beside
 def test_what_was_billed_is_the_same_in_every_book(folder: Path) -> None:
     made = scene(folder, max_daily_tokens=10**9)
@@ -309,6 +313,7 @@ def test_a_dispatch_that_was_not_begun_costs_nothing(folder: Path) -> None:
     assert (wave["dispatches"]["spent"], wave["tokens"]["reserved"]) == (0, 0)
 
 
+@pytest.mark.more
 @beside
 def test_a_daily_ceiling_that_is_reached_lets_no_cycle_begin(folder: Path) -> None:
     made = scene(folder, max_daily_usd=0.01)

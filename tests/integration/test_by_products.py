@@ -52,7 +52,7 @@ def test_what_programs_leave_is_left_out_and_told_once(scene: Scene, owns: str) 
     assert scene.said.getvalue().count(".aider.chat.history.md") == 1
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     "path", ["CLAUDE.md", ".claude/settings.json", ".claude/hooks/x.sh", "node_modules/x/index.js"]
 )

@@ -90,6 +90,7 @@ def test_a_checkpoint_goes_on_from_the_one_before_and_is_made_only_of_news(
     assert desk.git("rev-list", "--count", BRANCH) == "2"
 
 
+@pytest.mark.more
 def test_a_pushed_checkpoint_goes_on_from_what_any_clone_pushed(
     desk: PullRequestOutbox, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_pushed_checkpoint_goes_on_from_what_any_clone_pushed(
     assert remote.git("rev-parse", BRANCH) == third["commit"] == desk.git("rev-parse", BRANCH)
 
 
+@pytest.mark.more
 def test_what_cannot_be_pushed_is_a_sentence_and_changes_nothing_here(
     desk: PullRequestOutbox,
 ) -> None:
@@ -127,6 +129,7 @@ def test_what_cannot_be_pushed_is_a_sentence_and_changes_nothing_here(
     assert desk.git("rev-parse", f"{BRANCH}^") == first
 
 
+@pytest.mark.more
 def test_no_branch_that_is_for_something_else_gets_a_commit(
     desk: PullRequestOutbox, tmp_path: Path
 ) -> None:

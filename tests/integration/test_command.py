@@ -64,6 +64,7 @@ def test_help_for_a_word_shows_flags_and_examples() -> None:
         assert "examples:\n    tidegate halt set 'the tests are down'\n" in done.out
 
 
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("word", WORDS)
 def test_every_example_is_a_command_line_that_its_parser_takes(word: str) -> None:
     for example in WORDS[word][3]:
@@ -245,6 +246,7 @@ def test_plan_writes_nothing_and_names_what_a_run_would_take(tmp_path: Path) -> 
         assert not project.state.exists()
 
 
+@pytest.mark.more
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
 def test_at_a_terminal_the_report_is_for_people(tmp_path: Path) -> None:
     with a_project(tmp_path) as project:

@@ -114,7 +114,7 @@ def test_eight_workers_that_are_told_to_wait_all_finish_and_make_no_storm(folder
     assert probes[0][0] - closed >= RETRY_AFTER_S - 0.05
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("fault", "position"),
     [("401 Unauthorized", 0), ("400 Bad Request", 1), ("404 Not Found", 2)],
@@ -212,7 +212,7 @@ def leaks(call: Call) -> None:
     call.send(response(json.dumps(completion(patch(files, summary))).encode()))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("play", "code"), [(works, 0), (leaks, 0), (echoes, 4)], ids=["works", "leaks", "echoes"]
 )
@@ -247,6 +247,7 @@ def test_nobody_is_asked_without_the_key_that_is_needed(folder: Path) -> None:
     assert "LAB_KEY" in json.dumps(report)
 
 
+@pytest.mark.more
 @beside
 def test_a_new_file_is_written_by_a_model_that_saw_it_as_absent(folder: Path) -> None:
     with RawServer([GOOD]) as server:

@@ -242,6 +242,7 @@ def test_without_a_repository_the_rest_is_looked_at(place: Place) -> None:
     assert {"state", "disk.state", "sandbox", "backend.login"} <= set(checks)
 
 
+@pytest.mark.more
 def test_a_key_is_in_no_line_whatever_a_program_prints(place: Place) -> None:
     place.program("claude", 'echo "$ANTHROPIC_API_KEY $ANTHROPIC_API_KEY" >&2; exit 1')
     flags = ("--repo", place.project.top, "--config", place.config, "--network")
@@ -258,6 +259,7 @@ def test_a_program_that_does_not_answer_a_backend_is_told(place: Place) -> None:
     assert "broken install" in told
 
 
+@pytest.mark.more
 def test_a_backend_that_is_not_logged_in_fails(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,7 +285,7 @@ def test_the_reviewers_backend_is_looked_at_too(place: Place) -> None:
     assert "set [review.backend] name" in checks["review.backend.program"]["remedy"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("section", ["backend", "review.backend"])
 def test_a_backend_that_nobody_knows_fails_and_the_rest_is_looked_at(
     place: Place, section: str
@@ -294,6 +296,7 @@ def test_a_backend_that_nobody_knows_fails_and_the_rest_is_looked_at(
     assert not check["ok"]
 
 
+@pytest.mark.more
 def test_without_git_that_is_what_fails(place: Place) -> None:
     (place.bin / "git").unlink()
     done = call(main, "--json", "--config", place.config)
@@ -330,6 +333,7 @@ def test_a_detached_head_is_told(place: Place) -> None:
     assert "detached HEAD" in told
 
 
+@pytest.mark.more
 def test_a_shallow_clone_is_told_with_the_setting_of_ci(place: Place, tmp_path: Path) -> None:
     git(place.project.top, "commit", "-q", "--allow-empty", "-m", "more")
     shallow = tmp_path / "shallow"
@@ -339,6 +343,7 @@ def test_a_shallow_clone_is_told_with_the_setting_of_ci(place: Place, tmp_path: 
     assert "fetch-depth: 0" in told
 
 
+@pytest.mark.more
 def test_a_database_that_is_damaged_inside_fails(place: Place) -> None:
     database = place.project.state / "tracker_events.db"
     with EventStore(database) as store:
@@ -352,6 +357,7 @@ def test_a_database_that_is_damaged_inside_fails(place: Place) -> None:
     assert "verify_state.py --rebuild" in told
 
 
+@pytest.mark.more
 def test_a_set_halt_switch_is_told_with_the_command_that_clears_it(place: Place) -> None:
     place.project.state.mkdir()
     (place.project.state / ".HALT").write_text('{"reason": "lunch"}', encoding="utf-8")
@@ -361,7 +367,7 @@ def test_a_set_halt_switch_is_told_with_the_command_that_clears_it(place: Place)
     assert f"halt.py --clear --state-dir {place.project.state}" in told
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     "content", [b"", b"x" * 50, b"x" * 5000, None], ids=["empty", "short", "other", "cut"]
 )
@@ -411,6 +417,7 @@ def test_a_state_folder_that_is_a_file_fails(place: Place) -> None:
     assert "is not a folder" in told
 
 
+@pytest.mark.more
 def test_workspaces_in_a_checkout_fail(place: Place) -> None:
     place.config.write_text(f'[workspace]\nroot = "{place.project.top}/w"\n', encoding="utf-8")
     level, told = place.level("workspaces")
@@ -424,6 +431,7 @@ def test_more_tests_than_cores_are_told(place: Place) -> None:
     assert place.level("cores")[0] == "warn"
 
 
+@pytest.mark.more
 def test_a_remote_is_asked_only_with_network(place: Place, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "there")
     git(place.project.top, "remote", "add", "origin", str(tmp_path / "there"))
@@ -532,7 +540,7 @@ def served(url: str, more: str = "", name: str = "openai-compatible") -> str:
 LISTED = '{"object": "list", "data": [{"id": "coder"}, {"id": "other"}]}'
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["openai-compatible", "codex"])
 def test_a_server_is_asked_for_its_models_and_nothing_else(
     place: Place, monkeypatch: pytest.MonkeyPatch, name: str
@@ -548,7 +556,7 @@ def test_a_server_is_asked_for_its_models_and_nothing_else(
     assert server.asked == [("GET", "/v1/models", f"Bearer {KEY}")]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("status", "body", "name", "level", "words"),
     [
@@ -598,7 +606,7 @@ def test_a_server_that_is_not_there_fails(place: Place) -> None:
     assert "no answer from" in told
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("url", "name", "words"),
     [
@@ -628,7 +636,7 @@ esac
 """
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("key", "more", "name", "level"),
     [
@@ -656,7 +664,7 @@ LETS_ALL_THROUGH = """while [ "$1" != -- ]; do [ "$1" = --json-status-fd ] && fd
 shift; eval "echo '{\\"exit-code\\": 0}' >&$fd"; exec "$@\""""
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform != "linux", reason="bwrap is a program for Linux")
 @pytest.mark.parametrize(
     ("script", "problem"),

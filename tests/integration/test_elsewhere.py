@@ -102,6 +102,7 @@ def test_a_remote_that_takes_no_fence_is_shipped_to_and_that_is_told(
     )
 
 
+@pytest.mark.more
 def test_only_the_same_task_counts_and_a_person_may_ask_for_it_again(project: Project) -> None:
     with_remote(project)
     project.track(item("a"), item("b"))

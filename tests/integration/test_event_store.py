@@ -84,6 +84,7 @@ def test_rebuilt_items_equal_the_kept_ones(store: EventStore) -> None:
     assert store.verify() == ()
 
 
+@pytest.mark.more
 def test_a_replay_of_any_history_gives_the_kept_items(store: EventStore) -> None:
     draw = random.Random(7)
     kinds = ["item_created", "item_updated", "item_updated", "item_fields_removed", "item_archived"]
@@ -121,6 +122,7 @@ def test_a_replay_of_plain_events_gives_the_kept_items(store: EventStore) -> Non
     assert '"id": "7"' in kept
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("before", [[], [("item_created", {"id": "T-0"})], [("note", 1)]])
 def test_many_new_items_are_kept_like_few(
     store: EventStore, tmp_path: Path, before: list[tuple[str, Any]]
@@ -284,6 +286,7 @@ def writers(path: Path, processes: int, appends: int) -> list[int]:
     return said
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("processes", "appends"),
     [(6, 40), pytest.param(16, 500, marks=pytest.mark.sweep)],

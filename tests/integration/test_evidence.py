@@ -60,6 +60,7 @@ def test_a_batch_commit_has_the_grade_of_each_item(folder: Path) -> None:
     assert sorted(told.split()) == ["A", "C"]
 
 
+@pytest.mark.more
 @beside
 def test_evidence_below_the_least_grade_waits_and_names_what_is_missing(folder: Path) -> None:
     scene = Scene(folder, FILES, config='[verify]\nmin_grade = "A"\n')
@@ -156,6 +157,7 @@ def test_an_agent_that_leaves_its_own_test_red_is_told_what_was_red_before(folde
     assert built(report)["a"]["waitsForPerson"]  # the other suite is red still
 
 
+@pytest.mark.more
 @beside
 def test_tests_that_a_project_knows_to_be_red_may_stay_red_and_no_others(folder: Path) -> None:
     scene = Scene(folder, SUITE, config='[verify]\nknown_red = ["test_service*"]\n')

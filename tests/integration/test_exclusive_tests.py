@@ -115,7 +115,7 @@ ALONE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("how", ALONE)
 @beside
 def test_an_exclusive_project_or_item_is_never_disturbed(folder: Path, how: str) -> None:

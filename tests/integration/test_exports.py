@@ -171,6 +171,7 @@ def test_the_build_log_tells_of_every_wave(api: StateAPI, tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.more
 def test_only_a_wave_with_new_events_is_folded_again(api: StateAPI, tmp_path: Path) -> None:
     fill(api)
     path = tmp_path / "BUILDLOG.md"

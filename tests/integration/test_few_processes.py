@@ -121,6 +121,7 @@ MOVES: dict[str, Callable[[Checkout], object]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("linked", [False, True])
 def test_a_repository_is_opened_again_as_git_shows_it(
@@ -149,6 +150,7 @@ def test_what_is_read_at_once_is_what_is_read_one_by_one(tmp_path: Path, repo: C
         assert private.commit_text(opened.head) == gits[1].commit_text(opened.head)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_trees_are_those_of_the_commits(tmp_path: Path, repo: Checkout, seed: int) -> None:
     dice = random.Random(seed)

@@ -69,6 +69,7 @@ def told(folder: Path, processes: int, **modules: str) -> tuple[int, str]:
     return done.returncode, re.sub("^[.a-zA-Z]+", lambda ends: "".join(sorted(ends[0])), said)
 
 
+@pytest.mark.more
 def test_every_end_of_a_test_is_told_as_by_one_process(tmp_path: Path) -> None:
     modules = {"test_a": EVERY_END, "test_b": QUIET.format("b"), "test_c": QUIET.format("c")}
     code, output = told(tmp_path / "two", 2, **modules)

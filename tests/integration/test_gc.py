@@ -108,6 +108,7 @@ def test_work_that_cannot_be_saved_stays_and_is_named(killed: Project) -> None:
     assert (folder / "items" / "a" / "a.txt").read_text() == "half"
 
 
+@pytest.mark.more
 def test_a_folder_that_a_living_process_uses_stays(killed: Project) -> None:
     (killed.state / "runs" / "killed" / "run.json").unlink()
     (folder,) = works(killed)
@@ -152,6 +153,7 @@ def test_read_only_files_and_deep_folders_are_removed(killed: Project) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.more
 def test_only_a_merged_wave_branch_goes(project: Project) -> None:
     merged, unmerged = ship(project, "a", "w1")["branch"], ship(project, "b", "w2")["branch"]
     project.git("merge", "-q", "--ff-only", merged)
@@ -190,6 +192,7 @@ def test_a_ref_on_the_way_goes_when_a_branch_has_its_commits(project: Project) -
     assert project.git("for-each-ref", "refs/tidegate/").split()[0] == alone
 
 
+@pytest.mark.more
 def test_old_outputs_and_journals_of_shipped_and_merged_items_go(project: Project) -> None:
     branch = ship(project, "a", "w1")["branch"]
     runs, journal = project.state / "runs", project.state / "journal" / "a.json"
@@ -215,6 +218,7 @@ def test_young_outputs_stay_unless_asked_for(project: Project) -> None:
     assert steps(project, "--older-than", "0")[str(folder)] == "removed"
 
 
+@pytest.mark.more
 def test_temporary_files_of_killed_writers_go_and_no_others(project: Project) -> None:
     ship(project, "a", "w1")
     old = [project.state / "journal" / f".{'0a' * 8}.tmp", project.state / f".{'1b' * 8}.tmp"]

@@ -164,6 +164,7 @@ CHANGES_TO_THE_CHECKOUT: dict[str, Callable[[Checkout], object]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CHANGES_TO_THE_CHECKOUT)
 def test_each_change_of_the_users_checkout_is_named(
     user: Checkout, repo: Repository, name: str
@@ -206,6 +207,7 @@ def test_files_the_user_ignores_everywhere_are_no_difference(
 # Collecting
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names_come_back_as_they_are(place: Place, repo: Repository, name: str) -> None:
     (place.path / name).parent.mkdir(exist_ok=True)
@@ -466,6 +468,7 @@ def bare(tmp_path: Path, user: Checkout, environ: dict[str, str]) -> Checkout:
     return made
 
 
+@pytest.mark.more
 def test_a_push_creates_repeats_and_moves_on(
     bare: Checkout, repo: Repository, place: Place
 ) -> None:
@@ -481,6 +484,7 @@ def test_a_push_creates_repeats_and_moves_on(
     assert bare.git("rev-parse", "wave/1") == two
 
 
+@pytest.mark.more
 def test_a_branch_view_knows_both_sides_and_writes_on_neither(
     bare: Checkout, user: Checkout, repo: Repository, place: Place
 ) -> None:
@@ -507,6 +511,7 @@ def test_a_branch_view_knows_both_sides_and_writes_on_neither(
     assert (local.remote_tip("main"), local.remote_has("main", repo.head)) == ("", False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("expectation", ["absent", "stale", "lost"])
 def test_a_push_never_overwrites(
     bare: Checkout, repo: Repository, place: Place, expectation: str
@@ -522,6 +527,7 @@ def test_a_push_never_overwrites(
     assert bare.git("rev-parse", "wave") == theirs
 
 
+@pytest.mark.more
 def test_the_remotes_hook_is_heard(bare: Checkout, repo: Repository, place: Place) -> None:
     hook(bare.path / "hooks", "pre-receive", "echo 'no Mondays' >&2; exit 1")
     remote = find_remote(repo, place.git.environ)

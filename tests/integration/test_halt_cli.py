@@ -76,6 +76,7 @@ def test_the_text_form_says_halted_with_the_reason_not_halted_or_cleared(tmp_pat
     assert run("--clear", cwd=tmp_path).stdout == "cleared\n"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "arguments",
     [(), ("set",), ("set", " "), ("reset", "x"), ("--status", "--clear"), ("set", "x", "--clear")],
@@ -180,6 +181,7 @@ def readable_by_nobody(path: Path) -> bool:
     return probe.returncode == 0
 
 
+@pytest.mark.more
 @posix
 @pytest.mark.parametrize("mode", [0o000, 0o444, 0o555], ids=["closed", "unsearchable", "read-only"])
 def test_an_ordinary_user_who_cannot_look_is_halted(tmp_path: Path, mode: int) -> None:
@@ -196,6 +198,7 @@ def test_an_ordinary_user_who_cannot_look_is_halted(tmp_path: Path, mode: int) -
     assert json.loads(status.stdout)["reason"].startswith("halted")
 
 
+@pytest.mark.more
 @posix
 def test_a_switch_that_could_not_be_set_is_an_error(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):

@@ -66,7 +66,7 @@ def edits(chance: random.Random) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("title", ["plain", "na\u00efve"])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_index_is_that_of_the_changed_file(tmp_path: Path, title: str, seed: int) -> None:
@@ -91,7 +91,7 @@ def test_the_index_is_that_of_the_changed_file(tmp_path: Path, title: str, seed:
             check(reader, path, state)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize(
     "change",
     [
@@ -152,6 +152,7 @@ def test_a_change_is_written_without_reading_the_file_as_a_whole(tmp_path: Path)
         assert scan.edits == []
 
 
+@pytest.mark.more
 def test_a_person_s_edit_meanwhile_is_merged(tmp_path: Path) -> None:
     path = a_tracker(tmp_path / "s", "plain")
     with StateAPI(path.parent / STATE_DB_FILENAME) as api:

@@ -138,6 +138,7 @@ def test_an_item_of_the_machine_is_added_behind_the_last_one(api: StateAPI, trac
     assert sync_tracker(api, tracker) == SyncReport()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["[]", '{"items": [ ]}', '{\n  "items": []\n}\n', "\ufeff[]\n"])
 def test_an_empty_list_is_added_to(api: StateAPI, tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"
@@ -187,6 +188,7 @@ def test_a_conflict_names_both_values_and_stops_its_item_only(api: StateAPI, tra
     assert sync_tracker(api, tracker) == SyncReport(conflicts=(conflict,))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("side", "status"), [(FILE, "later"), (STORE, "in_progress")])
 def test_a_conflict_is_settled_by_preferring_a_side(
     api: StateAPI, tracker: Path, side: str, status: str
@@ -271,6 +273,7 @@ for path in sys.argv[3:]:
 """
 
 
+@pytest.mark.more
 def test_processes_that_ingest_at_once_create_each_item_once(api: StateAPI, tmp_path: Path) -> None:
     names = [f"{n}" for n in range(25)]
     paths = [write(tmp_path / f"{name}.json", {"id": name}) for name in names]
@@ -358,6 +361,7 @@ class Raced(EventStore):
     others: list[Callable[[], object]]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_sync_holds_up_nobody_while_it_decides_and_loses_nothing(
     tmp_path: Path, tracker: Path, times: int

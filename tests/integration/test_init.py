@@ -119,6 +119,7 @@ def test_what_is_there_is_kept_to_the_byte(repo: Checkout) -> None:
     assert (repo.path / ".gitignore").read_text() == "*.log\n/state/\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "files"),
     [

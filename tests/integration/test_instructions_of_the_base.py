@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+import pytest
+
 from tests.support.beside import beside_on
 from tests.support.waves import Agent, Scene, Step, item, verdicts
 
@@ -32,6 +34,7 @@ def test_each_round_is_told_the_texts_of_the_base(scene: Scene) -> None:
     assert not [one for one in told if "Shout" in one]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_named_owner_may_change_them(scene: Scene) -> None:
     agent = lambda agent: agent.write({"a.txt": "good\n", "CLAUDE.md": "New.\n"})  # noqa: E731

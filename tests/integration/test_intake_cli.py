@@ -70,6 +70,7 @@ def test_the_text_of_a_tracker_that_is_there_is_kept(tmp_path: Path) -> None:
     assert json.loads(after)[1]["status"] == "todo"
 
 
+@pytest.mark.more
 def test_what_is_lost_and_what_is_lacking_is_told(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.md").write_text("---\ntitle: A\n---\nDo a.\n", encoding="utf-8")
@@ -87,7 +88,7 @@ def test_what_is_lost_and_what_is_lacking_is_told(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("args", "told"),
     [

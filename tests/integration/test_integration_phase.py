@@ -152,6 +152,7 @@ def test_a_run_in_which_no_test_ran_is_not_green_together_either(folder: Path) -
 # The commands of [verify] integration
 
 
+@pytest.mark.more
 @beside
 def test_a_command_for_all_is_run_on_the_last_tree_and_who_breaks_it_stays_out(
     folder: Path,
@@ -210,7 +211,7 @@ def test_a_test_that_cannot_be_run_together_leaves_its_item_undecided_and_blames
     assert verdicts(report)["a"] == "undecided"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("policy", ["refuse", "allow"])
 @beside
 def test_red_then_green_on_one_tree_is_flaky_and_shipped_only_by_policy(
@@ -262,7 +263,7 @@ def head_of(scene: Scene) -> str:
     return scene.remote.git("rev-parse", "main")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("mode", ["branch", "current"])
 @on_pushing
 def test_items_are_proven_again_on_a_branch_that_moved_on_and_ship_there(
@@ -348,6 +349,7 @@ def test_a_branch_that_moves_on_while_items_are_proven_together_is_followed_once
     assert pushing.files_in(head_of(pushing)) == {"pushed-1": "A"}
 
 
+@pytest.mark.more
 @on_pushing
 def test_a_branch_that_moves_on_twice_stops_the_ship_clearly_and_keeps_the_work(
     pushing: Scene,

@@ -33,6 +33,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(os.name == "nt", reason="no signals of this kind")
 @pytest.mark.parametrize(
     "words",
@@ -55,6 +56,7 @@ def test_an_interrupt_while_modules_load_is_no_traceback(
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(os.name == "nt", reason="no pipes of this kind")
 @pytest.mark.parametrize(
     "words",

@@ -47,6 +47,7 @@ def with_remote(project: Project) -> Path:
     return remote
 
 
+@pytest.mark.more
 def test_what_ships_is_done_once_merged_and_to_do_again_once_its_branch_is_deleted(
     project: Project,
 ) -> None:
@@ -246,6 +247,7 @@ def test_only_what_is_in_the_base_can_be_built_on(
     assert project.schedule("--dry-run").report["items_selected"] == ["C"]
 
 
+@pytest.mark.more
 def test_an_item_waits_after_a_failure_and_is_blocked_in_the_end(project: Project) -> None:
     project.configure("[limits]\nmax_attempts_per_item = 2\n")
     project.track(item("a", prompt=writes("a.txt", "bad"), testCmd=says_good("a.txt")))

@@ -150,7 +150,7 @@ def test_nothing_behind_a_link_to_the_folder_above_is_touched(tmp_path: Path) ->
     assert frozen(tmp_path / "user") == users
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.more
 @pytest.mark.parametrize("what", CHANGES)
 def test_the_next_agent_finds_the_copy_of_the_last_one_as_it_was_laid(
     copies: KeptCopies, tmp_path: Path, what: str

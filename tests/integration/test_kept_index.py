@@ -92,6 +92,7 @@ def test_a_tracker_at_rest_is_read_again_only_if_it_was_written(
     assert read(tracker, state).todo.items[0]["title"] == "one Title"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -145,6 +146,7 @@ def test_a_run_with_nothing_to_do_keeps_the_index_for_the_next(
     assert kept.exists()
 
 
+@pytest.mark.more
 def test_a_broken_tracker_is_reported_each_time(tmp_path: Path, state: Path) -> None:
     tracker = a_tracker(tmp_path / "t.json")
     read(tracker, state)
@@ -210,6 +212,7 @@ def test_a_scan_refuses_what_reading_refuses(tmp_path: Path, text: str) -> None:
     assert light.value.problems == whole.value.problems
 
 
+@pytest.mark.more
 def test_another_process_takes_the_same_and_says_the_same(tmp_path: Path, template: Path) -> None:
     project = Project(tmp_path, template)
     tracker = a_tracker(project.tracker)

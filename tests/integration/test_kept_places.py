@@ -35,6 +35,7 @@ def gc(scene: Scene, work: Path, limits: Limits) -> Iterator[Step]:
     return reclaim(Scope(state, repository, work, dict(os.environ), 0.0, places=limits))
 
 
+@pytest.mark.more
 def test_a_later_wave_uses_the_places_of_an_earlier_one(tmp_path: Path) -> None:
     work = tmp_path / "work"
     scene = Scene(tmp_path, {"base.txt": "base\n", **MANY}, config=f"[workspace]\nroot='{work}'\n")

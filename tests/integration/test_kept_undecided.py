@@ -61,6 +61,7 @@ def test_work_that_a_broken_hook_kept_back_ships_without_an_agent(
     assert (report["shipped"], report["asked"]) == (["a"], 0)
 
 
+@pytest.mark.more
 @beside
 def test_work_whose_test_could_not_run_is_proven_again_until_it_can(folder: Path) -> None:
     place = Mendable(folder)

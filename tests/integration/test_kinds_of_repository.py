@@ -272,7 +272,7 @@ WORKS = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.more
 @pytest.mark.parametrize("kind", WORKS, ids=lambda kind: str(kind.__name__))
 def test_a_wave_ships_in_every_kind_of_repository(case: Case, kind: Callable[[Case], None]) -> None:
     kind(case)
@@ -311,6 +311,7 @@ def test_a_submodule_is_there_for_tests_where_the_set_up_gets_it(case: Case) -> 
     case.ships(in_clone="grep -q done work.txt")
 
 
+@pytest.mark.more
 def test_files_of_a_submodule_are_no_files_of_an_item(case: Case) -> None:
     with_submodule(case)
     case.owned = "lib/lib.txt"

@@ -66,6 +66,7 @@ WATCHED = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", WATCHED)
 def test_a_run_over_a_watched_limit_is_ended_and_says_so(name: str, tmp_path: Path) -> None:
     text, limits, told = WATCHED[name]
@@ -96,7 +97,7 @@ IN_GROUPS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize("controller", IN_GROUPS)
 @pytest.mark.parametrize("name", WITH_LIMITS)
 def test_a_group_stops_all_processes_together(name: str, controller: str, tmp_path: Path) -> None:
@@ -122,6 +123,7 @@ def test_a_file_over_its_limit_is_named(name: str, tmp_path: Path) -> None:
     assert (done.ending, done.reason) == (Ending.OVER_LIMIT, told)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WITH_LIMITS)
 def test_a_run_within_its_limits_is_as_ever(name: str, tmp_path: Path) -> None:
     limits = Limits(memory=2000 * MIB, processes=500, file_size=MIB, disk=None, output=MIB)

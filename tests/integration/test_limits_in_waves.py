@@ -105,7 +105,7 @@ sys.exit(pathlib.Path(f"{name}.txt").read_text().strip() != "good" or told != na
 """
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_four_tests_bind_one_port_at_the_same_time(name: str, tmp_path: Path) -> None:
     means = means_of(name)

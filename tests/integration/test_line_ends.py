@@ -59,7 +59,7 @@ def test_the_line_ends_of_the_base_are_kept_and_told(
     assert notes == (told if saved != ships else [])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(("value", "ships"), [("true", b"good\n"), ("input", b"good\n")])
 @on_scene
 def test_new_files_get_the_line_ends_that_the_users_git_would_give_them(
@@ -73,6 +73,7 @@ def test_new_files_get_the_line_ends_that_the_users_git_would_give_them(
     assert shipped(scene, report["sha"], "picture.bin") == b"\0\r\n"
 
 
+@pytest.mark.more
 @on_scene
 def test_an_item_may_ask_for_other_line_ends(scene: Scene) -> None:
     agent = saves(unix__txt=DOS)

@@ -89,6 +89,7 @@ def test_few_events_have_all_items(api: StateAPI, folder: Path) -> None:
         assert summary.items() == items()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_a_second_store_takes_in_what_this_process_changed(
     api: StateAPI, folder: Path, *, is_kept: bool
@@ -112,6 +113,7 @@ def test_a_second_store_takes_in_what_this_process_changed(
         assert [item["id"] for item in second.items_with("late")] == ["T-9"]
 
 
+@pytest.mark.more
 def test_a_changed_item_stays_in_its_place(api: StateAPI, folder: Path) -> None:
     api.append(TRACKER, ITEM_CREATED, {"id": "later", "status": "todo"})
     for number in (0, 300, COUNT - 1):
@@ -143,6 +145,7 @@ def test_items_are_found_by_a_field(api: StateAPI) -> None:
     assert [item["id"] for item in api.items_with("odd")] == ["T-9", "T-400"]
 
 
+@pytest.mark.more
 def test_people_s_edits_are_merged_with_what_was_taken_in(api: StateAPI, folder: Path) -> None:
     api.append(TRACKER, ITEM_UPDATED, {"id": "T-1", "status": "done"})
     edited = items()
@@ -158,6 +161,7 @@ def test_people_s_edits_are_merged_with_what_was_taken_in(api: StateAPI, folder:
     assert sync_tracker(api, folder / "tracker.json") == SyncReport()
 
 
+@pytest.mark.more
 def test_a_second_long_tracker_is_seen_by_the_first(api: StateAPI, folder: Path) -> None:
     """Its items came by one event each, and belong into the first file too."""
     other = written(folder / "other.json", [{**i, "id": f"U{i['id']}"} for i in items()])
@@ -167,6 +171,7 @@ def test_a_second_long_tracker_is_seen_by_the_first(api: StateAPI, folder: Path)
     assert api.store.verify() == ()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "odd",
     [{"id": "T-1"}, {"slug": "nameless"}, 7, {"id": 7, "status": "todo"}, {"id": "\ud800"}],
@@ -183,6 +188,7 @@ def test_an_odd_entry_is_told_as_ever(tmp_path: Path, odd: Any) -> None:
         assert api.store.verify() == ()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", [{"indent": None}, {"indent": 3}, {"separators": (" , ", ":")}])
 def test_any_layout_is_taken_in(tmp_path: Path, layout: dict[str, Any]) -> None:
     tracker = written(tmp_path / "t.json", items(), **layout)
@@ -192,7 +198,7 @@ def test_any_layout_is_taken_in(tmp_path: Path, layout: dict[str, Any]) -> None:
         assert api.store.items() == items()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -218,6 +224,7 @@ def test_what_the_strict_parser_refuses_is_refused(tmp_path: Path, old: str, new
             sync_tracker(api, tracker)
 
 
+@pytest.mark.more
 def test_two_stores_that_took_in_the_same_tracker_become_one(folder: Path, tmp_path: Path) -> None:
     with StateAPI(folder / "tracker_events.db") as mine, StateAPI(tmp_path / "x.db") as theirs:
         theirs.append(TRACKER, ITEM_CREATED, {"id": "T-3", "status": "done", "only": "theirs"})

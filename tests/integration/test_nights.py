@@ -131,6 +131,7 @@ def issue(number: int) -> dict[str, Any]:
     return item(slug, testCmd=f"grep -qx good {slug}.txt", prompt=f"Do {slug}.")
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell closes what a job has no use for")
 @pytest.mark.parametrize(
     "states",

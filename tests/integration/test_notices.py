@@ -132,7 +132,7 @@ def test_a_webhook_that_fails_changes_nothing_and_is_told_without_its_address(
     assert "SECRETPATH" not in said[0]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("script", "limit_s", "why"),
     [

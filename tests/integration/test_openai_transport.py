@@ -90,6 +90,7 @@ def test_the_same_server_keeps_the_key(code: int) -> None:
         assert second.document == PAYLOAD
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(
     "location",
     [

@@ -166,6 +166,7 @@ def test_a_turn_that_codex_paid_counts_though_the_next_was_cut_off(
     assert report["budget"]["wave"]["tokens"]["spent"] >= 900_100
 
 
+@pytest.mark.more
 @beside
 def test_a_command_that_told_its_use_is_repeated_once(folder: Path) -> None:
     tokens = {"input": 10, "output": 5, "reasoning": 0, "cache": {"read": 0, "write": 0}}
@@ -195,6 +196,7 @@ def test_an_unusable_answer_of_a_server_asks_the_ceiling_before_the_next(folder:
     assert tracked["attempts"] == 1
 
 
+@pytest.mark.more
 @beside
 def test_agents_that_do_nothing_park_the_backend_after_two_items(folder: Path) -> None:
     program = Program(folder, INIT, UNHEARD_OF)

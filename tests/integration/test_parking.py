@@ -91,6 +91,7 @@ def test_no_place_is_prepared_for_an_item_that_is_not_begun(folder: Path) -> Non
     ]
 
 
+@pytest.mark.more
 @on_scene
 def test_a_parked_wave_has_cost_no_attempt_and_goes_on_when_run_again(scene: Scene) -> None:
     scene.play(scripts(two=meets(USED_UP)), ITEMS)
@@ -115,7 +116,7 @@ def test_no_repair_round_is_begun_on_a_closed_backend(scene: Scene) -> None:
     assert report["exit_code"] == 3
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("kind", [FaultKind.BAD_KEY, FaultKind.UNKNOWN_MODEL, FaultKind.NO_CREDIT])
 @on_scene
 def test_a_backend_that_refuses_everybody_is_asked_once(scene: Scene, kind: FaultKind) -> None:

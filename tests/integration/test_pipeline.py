@@ -131,7 +131,7 @@ def test_a_gates_own_command_decides_too_and_its_output_goes_to_the_repair(scene
     assert last["reason"].startswith("gate failed: false")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("step", "verdict", "words"),
     [
@@ -177,6 +177,7 @@ def test_one_that_only_reads_works_on_a_copy(scene: Scene) -> None:
     assert scene.repo.git("show", f"{record['commit']}:a.txt") == "good"
 
 
+@pytest.mark.more
 def test_an_answer_that_does_not_come_lets_the_work_wait_for_the_next_run(scene: Scene) -> None:
     made = one(IMPLEMENT, GATE, PR, PUBLISH, requireAdversarialReview=False)
     _, _, record = played(scene, [GOOD, answers("")], made)
@@ -210,7 +211,7 @@ def test_a_reviewer_that_did_not_come_to_its_end_is_tried_again(scene: Scene) ->
     assert report["budget"]["wave"]["dispatches"]["spent"] == 3
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("step", "verdict"),
     [(lambda agent: None, "no_change"), (ends(FAILURE_REFUSED), "refused")],
@@ -251,7 +252,7 @@ def test_a_set_up_may_leave_nothing_that_would_be_shipped(scene: Scene) -> None:
     assert "the set-up changed files: a.txt" in record["error"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("dirty", "verdict", "words"),
     [(False, "verified", ""), (True, "refused", "wants a clean tree, and these changed: a.txt")],
@@ -344,6 +345,7 @@ def test_a_pipeline_of_the_configuration_is_that_of_items_without_their_own(tmp_
     assert (record["verdict"], record["commit"]) == ("verified", None)
 
 
+@pytest.mark.more
 def test_from_a_phase_on_what_stands_before_is_taken_as_done(scene: Scene) -> None:
     made = one(IMPLEMENT, GATE, PR, requireAdversarialReview=False)
     played(scene, [GOOD, answers("First")], made)
@@ -371,6 +373,7 @@ def test_the_classic_order_can_be_begun_at_its_review_too(scene: Scene) -> None:
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 def test_who_skips_the_review_ships_nothing(scene: Scene) -> None:
     def ask(slug: str, phase: str) -> str:
         return "skip" if phase == "review" else "run"
@@ -455,7 +458,7 @@ def test_to_confirm_takes_a_terminal_and_yes_asks_nothing(tmp_path: Path) -> Non
     assert console.run("--confirm", "--yes").returncode == 0
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @posix
 @pytest.mark.parametrize(
     ("typed", "code", "verdict", "shipped"),

@@ -89,6 +89,7 @@ def test_what_a_failed_try_has_written_is_not_the_answer_of_the_next(scene: Scen
     assert (scene.state / "runs" / "w1" / "a" / "pr.md").read_text() == "whole\n"
 
 
+@pytest.mark.more
 def test_who_may_only_read_does_not_write_into_the_items_place_by_a_detour(scene: Scene) -> None:
     def reads(agent: Agent) -> WorkerResult:
         for place in (agent.folder.parent.parent / "items").iterdir():
@@ -150,7 +151,7 @@ def test_what_is_no_prompt_is_told_before_anything_is_spent(
     assert report["error"] == f"item 'a': prompts/p.md {problem}"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("phase", [PR, DOCS])
 def test_a_halt_between_two_tries_is_obeyed_and_the_first_is_on_the_items_bill(
     scene: Scene, phase: Mapping[str, Any]
@@ -204,6 +205,7 @@ def test_a_pull_request_tells_the_approval_that_later_documents_came_after(tmp_p
     assert "| approved |" in gh.created[0]["body"]
 
 
+@pytest.mark.more
 def test_the_gates_of_each_item_are_asked_of_what_ships_and_not_only_of_the_item(
     scene: Scene,
 ) -> None:
@@ -217,7 +219,7 @@ def test_the_gates_of_each_item_are_asked_of_what_ships_and_not_only_of_the_item
     assert "test -e base.txt" in left_out["error"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("text", ["do {{ITEM}} so\n", "do {{NOBODY}}\n"])
 def test_of_a_branch_that_only_the_remote_has_prompts_are_checked_when_the_wave_begins(
     tmp_path: Path, text: str

@@ -120,6 +120,7 @@ def test_output_never_goes_through_a_link_that_was_left_there(marked: Marked) ->
     assert stat.S_IMODE(done.stdout_file.stat().st_mode) == 0o600
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("argv", "word"),
     [

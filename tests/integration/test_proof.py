@@ -166,6 +166,7 @@ def test_required_to_be_red_first_a_green_base_ships_nothing(folder: Path) -> No
     assert built(report)["d"]["verdict"] == "undecided"
 
 
+@pytest.mark.more
 @beside
 def test_tests_of_the_works_own_have_to_be_red_without_the_work(folder: Path) -> None:
     files = {
@@ -254,6 +255,7 @@ def test_in_place_there_is_no_base_to_test(scene: Scene) -> None:
 # Receipts
 
 
+@pytest.mark.more
 @on_scene
 def test_a_receipt_says_what_ran_where_and_with_what(scene: Scene) -> None:
     report, _ = scene.play(
@@ -314,6 +316,7 @@ def flaky_test(scene: Scene) -> str:
     return f"grep -q good a.txt && test ! -e {been} && touch {been}"
 
 
+@pytest.mark.more
 @on_scene
 def test_different_answers_for_one_tree_do_not_ship(scene: Scene) -> None:
     report, driver = scene.play(
@@ -366,7 +369,7 @@ def _tests_too(**more: Any) -> dict[str, Any]:
     return item("a", ["a.txt", "tests/test_it.py"], UNITTEST, repairCap=0, **more)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("test", "told", "leave"),
     [
@@ -398,6 +401,7 @@ def test_an_agent_is_told_that_its_green_does_not_count(counted: Scene) -> None:
     assert "no test ran" in driver.rounds_of("a")[1].prompt
 
 
+@pytest.mark.more
 @on_scene
 def test_where_no_test_ran_nothing_is_proven(scene: Scene) -> None:
     none = {"a.txt": f"\n{'-' * 70}\nRan 0 tests in 0.000s\n\nOK\n"}
@@ -421,7 +425,7 @@ def test_counts_are_in_the_receipts(counted: Scene) -> None:
     assert [r["counts"] for r in evidence(report)["receipts"]] == [None, None]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("test", ["false || true", "sleep 1 &", ["sh", "-c", "false | true"]])
 @on_scene
 def test_a_command_that_can_hide_a_red_test_is_refused_before_anything_is_spent(
@@ -454,6 +458,7 @@ def _writes_app(text: str) -> dict[str, Any]:
     return {"a": lambda agent: agent.write({"app.py": text})}
 
 
+@pytest.mark.more
 @on_app
 def test_a_failing_test_planted_beside_the_real_ones_turns_an_honest_run_red(app: Scene) -> None:
     report, _ = app.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", DISCOVER)])
@@ -509,7 +514,7 @@ def test_tests_that_write_to_the_tree_beside_the_planted_test_are_run_again(app:
     assert [r["kind"] for r in receipts(report, "spot_check")] == ["green"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     "cheat",
     [

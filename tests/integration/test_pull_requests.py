@@ -90,6 +90,7 @@ def test_without_the_setting_nobody_is_asked(tmp_path: Path) -> None:
     assert report["shipped_repos"][0]["pr"] is None
 
 
+@pytest.mark.more
 def test_a_request_that_cannot_be_made_unships_nothing_and_is_made_by_the_next_run(
     tmp_path: Path,
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_request_that_is_there_is_reported_and_not_doubled(tmp_path: Path) -> 
     assert gh.created == []
 
 
+@pytest.mark.more
 def test_what_was_made_and_not_heard_of_is_found(tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path, 'pr = "ready"')
     gh.order(late="the connection was lost")
@@ -193,6 +195,7 @@ def test_the_body_shows_what_was_left_out_and_the_notes_of_the_work(tmp_path: Pa
     assert "`b`: failed" in call["body"]
 
 
+@pytest.mark.more
 def test_a_secret_in_a_text_is_hidden(tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path, MY_TOKEN="hunter2-hunter2-x")
     notes = scene.state / "runs" / "w1" / "a" / "pr.md"
@@ -241,7 +244,7 @@ def test_a_command_of_the_users_makes_it_elsewhere(tmp_path: Path) -> None:
     assert gh.calls == []
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("mode", ["current", "unpushed"])
 def test_only_a_wave_branch_that_was_pushed_is_proposed(mode: str, tmp_path: Path) -> None:
     scene, gh = a_scene(tmp_path)

@@ -107,7 +107,7 @@ def test_what_a_person_edits_afterwards_is_merged_against_it(tmp_path: Path) -> 
         assert sync_tracker(api, path) == SyncReport()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("count", [999, 1_001])
 def test_many_changes_are_written_as_well(tmp_path: Path, count: int) -> None:
     path = a_tracker(tmp_path / "s", 1_200)

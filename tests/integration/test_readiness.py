@@ -77,7 +77,7 @@ def test_tests_that_import_another_checkout_are_told_before_an_agent_is_paid(
     assert not record["attempts"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("command", "files"),
     [
@@ -99,7 +99,7 @@ def test_a_longer_command_is_asked_as_well(
     assert f"import {scene.repo.path}/src/u.py in place of src/u.py" in record["error"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("prefix", ["PYTHONPATH=src ", "export PYTHONPATH=src && "])
 @beside
 def test_a_command_that_sets_the_path_itself_goes_on(folder: Path, prefix: str) -> None:
@@ -109,6 +109,7 @@ def test_a_command_that_sets_the_path_itself_goes_on(folder: Path, prefix: str) 
     assert played(scene, command, ["src/u.py"], right("src/u.py"))["verdict"] == "verified"
 
 
+@pytest.mark.more
 @beside
 def test_a_red_test_that_names_another_checkout_is_no_regression(folder: Path) -> None:
     """The question is not asked for a program that is no runner."""
@@ -129,7 +130,7 @@ def test_a_red_test_that_names_another_checkout_is_no_regression(folder: Path) -
     assert len(record["attempts"]) == 1
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("file", ["tests/unit/conftest.py", "tests/unit/test_u.py"])
 @beside
 def test_tests_that_find_the_tree_by_themselves_go_on(folder: Path, file: str) -> None:
@@ -179,7 +180,7 @@ def test_a_regular_package_of_another_project_is_no_matter(folder: Path) -> None
     assert played(scene, words, ["u.py", "examples/"], right("u.py"))["verdict"] == "verified"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("words", "owns"),
     [
@@ -201,7 +202,7 @@ def test_a_test_that_cannot_be_loaded_on_the_base_is_told(
     assert "PYTHONPATH=src" in record["error"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("files", "owns", "writes"),
     [
@@ -248,6 +249,7 @@ def test_an_optional_module_stops_nobody(folder: Path) -> None:
     assert played(Scene(folder, files), words, ["u.py"], right("u.py"))["verdict"] == "verified"
 
 
+@pytest.mark.more
 @beside
 def test_a_module_that_nobody_has_is_told(folder: Path) -> None:
     text = "import no_such_module\n\n" + FUNCTION.format(module="u")
@@ -257,7 +259,7 @@ def test_a_module_that_nobody_has_is_told(folder: Path) -> None:
     assert "No module named 'no_such_module'): install it" in record["error"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -293,7 +295,7 @@ def test_a_python_without_pytest_is_told(folder: Path) -> None:
     assert "No module named pytest: install pytest there" in record["error"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("command", ["check-all", "python -m unittest -q tests.test_u"])
 @beside
 def test_what_the_set_up_installs_is_there(folder: Path, command: str) -> None:

@@ -75,6 +75,7 @@ def test_an_item_alone_is_its_newest_work(failed: Project) -> None:
     assert "name: w1/a\n" in recover(failed, "show", "a").out
 
 
+@pytest.mark.more
 def test_what_a_later_wave_shipped_is_listed_on_demand_only(project: Project) -> None:
     red = item("a", testCmd=["false"])
     project.loop("--manifest", project.manifest(red, wave_id="red"))
@@ -85,6 +86,7 @@ def test_what_a_later_wave_shipped_is_listed_on_demand_only(project: Project) ->
     assert ("red/a", "green") in [(one["name"], one["shippedSince"]) for one in known]
 
 
+@pytest.mark.more
 def test_a_restored_branch_is_the_base_with_the_work_and_nothing_else(failed: Project) -> None:
     base = failed.git("rev-parse", "HEAD").strip()
     failed.git("checkout", "-q", "-b", "elsewhere")
@@ -100,6 +102,7 @@ def test_a_restored_branch_is_the_base_with_the_work_and_nothing_else(failed: Pr
     failed.git("checkout", "-q", "main")
 
 
+@pytest.mark.more
 def test_restoring_twice_is_fine_and_no_branch_is_ever_moved(failed: Project) -> None:
     recover(failed, "restore", "w1/a")
     recover(failed, "restore", "w1/a")
@@ -123,6 +126,7 @@ def test_what_is_shown_has_the_patch(failed: Project) -> None:
     assert "diff --git a/a.txt b/a.txt" in shown
 
 
+@pytest.mark.more
 @linux
 def test_the_work_of_a_killed_agent_comes_back(project: Project) -> None:
     kill_a_run(project, "a")
@@ -133,6 +137,7 @@ def test_the_work_of_a_killed_agent_comes_back(project: Project) -> None:
     assert project.git("show", "recover/a:a.txt") == "half"
 
 
+@pytest.mark.more
 def test_a_kept_branch_is_listed_until_it_is_merged(project: Project) -> None:
     project.loop("--manifest", project.manifest(item("a"), wave_id="w1"))
     (branch,) = project.branches()

@@ -119,7 +119,7 @@ def test_a_rule_about_messages_names_a_commit(folder: Path) -> None:
     assert pushes(scene) == 2
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("refused", ["a", "d", "h", "dg"])
 @beside
 def test_an_item_that_nobody_names_is_found_by_parts(folder: Path, refused: str) -> None:
@@ -149,7 +149,7 @@ def test_one_commit_for_a_batch_is_divided_as_well(folder: Path) -> None:
     ships_the_rest(scene, report, "abcd", "b")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("words", "most"),
     [

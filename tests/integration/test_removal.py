@@ -75,6 +75,7 @@ def test_the_next_run_finishes_what_an_ended_one_left(tmp_path: Path) -> None:
     assert (tmp_path / f"link{SUFFIX}").is_symlink()
 
 
+@pytest.mark.more
 def test_the_report_does_not_wait_for_large_folders(tmp_path: Path) -> None:
     config = f"[workspace]\ncopy = ['deps']\nroot = '{tmp_path / 'work'}'\n"
     scene = Scene(tmp_path, {".gitignore": "deps/\n", "base.txt": "base\n"}, config=config)

@@ -108,6 +108,7 @@ def test_sarif_is_as_its_schema_says() -> None:
         jsonschema.validate(sarif(overview(made), "0.1.0"), SARIF_SHAPE)
 
 
+@pytest.mark.more
 def test_a_parser_of_sarif_reads_all_results() -> None:
     parser = pytest.importorskip("pydantic_sarif.model", reason="needs pydantic-sarif")
     made = sarif(overview(reported.report(12)), "0.1.0")

@@ -24,6 +24,7 @@ def folder_of(project: Project) -> Path:
     return report.parent
 
 
+@pytest.mark.more
 def test_a_wave_with_hostile_output_leaves_safe_reports(project: Project) -> None:
     bad = item("bad", title=f"a {EVIL}", repairCap=0, testCmd=["python3", "-c", SAYS_EVIL])
     project.track(item("good"), {**bad, "prompt": f"{writes('bad.txt', 'x')}; print({EVIL!r})"})

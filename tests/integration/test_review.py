@@ -237,6 +237,7 @@ def test_a_repair_that_changes_nothing_gets_no_second_review_of_the_same_tree(sc
     assert record["error"].startswith("round_cap: ")
 
 
+@pytest.mark.more
 @beside
 def test_always_has_everybody_reviewed_and_off_nobody(folder: Path) -> None:
     for mode, tier, word in [
@@ -265,6 +266,7 @@ def test_what_is_in_no_repository_is_not_built_for_a_review_that_cannot_be(folde
     assert "put it under git" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @beside
 def test_a_reviewer_out_of_service_parks_the_reviews_and_not_the_builders(folder: Path) -> None:
     said = "You've hit your usage limit. Upgrade to Pro or try again in 3 days 2 hours."
@@ -334,6 +336,7 @@ def test_the_backend_that_builds_is_closed_by_a_fault_of_its_review(scene: Scene
     assert report["abort_reason"] == "backend_refused"
 
 
+@pytest.mark.more
 @on_scene
 def test_an_undecided_review_is_asked_again_by_the_next_run_without_building(scene: Scene) -> None:
     first = play(scene, writes(a__txt="good\n"), lambda _: None)
@@ -469,6 +472,7 @@ def test_every_book_has_attempts_and_reviews_apart(scene: Scene) -> None:
     assert booked == report["budget"]["wave"]["tokens"]["spent"]
 
 
+@pytest.mark.more
 @beside
 def test_work_without_room_for_its_review_waits_for_the_next_run(folder: Path) -> None:
     scene = Scene(folder, FILES, config="[limits]\nmax_wave_dispatches = 1\n")
@@ -492,6 +496,7 @@ def test_a_reviewer_of_its_own_is_below_the_same_ceiling(folder: Path) -> None:
     assert (report["exit_code"], reviewer.shown()) == (3, [])
 
 
+@pytest.mark.more
 def test_a_recorded_review_is_replayed_and_a_recorded_refusal_too(
     scene: Scene, tmp_path: Path
 ) -> None:

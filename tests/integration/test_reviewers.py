@@ -109,6 +109,7 @@ def play(folder: Path, reviewing: Reviewing, critic: Critic) -> tuple[dict[str, 
         return scene.run(driver, [item("a", "a.txt", "grep -q good a.txt")]), server
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("reviewing", REVIEWERS)
 @beside
 def test_a_flaw_is_found_repaired_and_the_rest_approved(folder: Path, reviewing: Reviewing) -> None:
@@ -135,6 +136,7 @@ def in_every_book(state: Path) -> list[int]:
     ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("reviewing", REVIEWERS)
 @beside
 def test_words_are_no_approval(folder: Path, reviewing: Reviewing) -> None:

@@ -85,6 +85,7 @@ def test_what_the_sample_leaves_is_marked_more_and_nothing_is_in_both(tables: Pa
     assert "long[x]" in more
 
 
+@pytest.mark.more
 def test_a_failed_test_says_how_it_is_repeated(tmp_path: Path) -> None:
     (tmp_path / "test_first.py").write_text("def test_good(): pass")
     (tmp_path / "test_then.py").write_text(

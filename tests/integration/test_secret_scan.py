@@ -115,6 +115,7 @@ def test_exactly_one_mode_is_asked_for(repo: Checkout, args: tuple[str, ...]) ->
     assert "exactly one" in err
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("commits", ["nope..HEAD", "HEAD", "--all", "..", "HEAD..--all"])
 def test_a_range_that_git_does_not_know_is_not_clean(repo: Checkout, commits: str) -> None:
     code, out, err = scan(repo, f"--range={commits}")

@@ -140,6 +140,7 @@ def test_a_new_version_is_proven_with_the_new_version(tmp_path: Path, manager: A
     assert {*versions} == {"1.0", "2.0"}
 
 
+@pytest.mark.more
 def test_a_set_up_that_only_the_work_breaks_is_the_works_to_repair(tmp_path: Path) -> None:
     scene, _ = scene_of(tmp_path, by_script)
     broken = {"install.py": "raise SystemExit('no such registry: beta')\n"}
@@ -205,6 +206,7 @@ def tree_with(context: CloneContext, files: dict[str, str]) -> str:
     return workspace.collect([*files]).tree
 
 
+@pytest.mark.more
 def test_trees_that_agree_in_what_the_set_up_reads_share_one(
     context_for: MakeContext, tmp_path: Path
 ) -> None:
@@ -258,6 +260,7 @@ def sees_reads(folder: Path) -> bool:
     return probe.stat().st_atime_ns > 0
 
 
+@pytest.mark.more
 def test_a_set_up_that_builds_from_sources_runs_again_for_changed_sources(
     context_for: MakeContext, tmp_path: Path
 ) -> None:

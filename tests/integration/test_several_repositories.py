@@ -97,6 +97,7 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> tuple[Town, dict[str, Any]
     return town, report
 
 
+@pytest.mark.more
 def test_one_repository_that_fails_leaves_the_others_alone(
     town: tuple[Town, dict[str, Any]],
 ) -> None:

@@ -105,6 +105,7 @@ def test_one_wave_id_run_twice_makes_a_second_branch_and_forces_none(pushing: Sc
     assert pushed[second["branch"]] == second["sha"]
 
 
+@pytest.mark.more
 @on_pushing
 def test_a_remote_that_refuses_leaves_the_branch_here_and_nothing_shipped(pushing: Scene) -> None:
     assert pushing.remote
@@ -239,6 +240,7 @@ def test_names_that_are_not_plain_ascii_ship_as_they_are(folder: Path) -> None:
     assert scene.repo.git("show", "-s", "--format=%s", report["sha"]) == "T\u00eate Wave-Id: forged"
 
 
+@pytest.mark.more
 @beside
 def test_modes_links_deletions_and_tracked_ignored_files_ship_as_they_are(folder: Path) -> None:
     scene = Scene(folder, {**FILES, "own.log": "base\n"})
@@ -282,6 +284,7 @@ def test_what_a_test_leaves_behind_is_in_no_commit_and_no_other_test_meets_it(
 # To the checked-out branch
 
 
+@pytest.mark.more
 @on_pushing
 def test_expect_top_level_alone_ships_to_the_checked_out_branch(pushing: Scene) -> None:
     pushing.repo.write({"b.txt": "unsaved\n", "untracked.txt": "x\n"})
@@ -322,6 +325,7 @@ def test_a_branch_that_the_remote_does_not_have_is_pushed_as_new(pushing: Scene)
     assert heads(pushing.remote)["topic"] == report["sha"]
 
 
+@pytest.mark.more
 @on_scene
 def test_unsaved_changes_in_a_shipped_file_are_never_overwritten(scene: Scene) -> None:
     before = heads(scene.repo)
@@ -349,6 +353,7 @@ def test_with_a_remote_unsaved_changes_only_keep_the_checkout_behind(pushing: Sc
     assert (pushing.repo.path / "a.txt").read_text() == "unsaved\n"
 
 
+@pytest.mark.more
 @on_pushing
 def test_a_refused_push_ships_nothing_and_keeps_the_commits_here(pushing: Scene) -> None:
     assert pushing.remote
@@ -406,7 +411,7 @@ ABORTS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.more
 @pytest.mark.parametrize("word", ABORTS)
 @beside
 def test_what_is_wrong_from_the_start_aborts_before_anyone_is_dispatched(
@@ -444,6 +449,7 @@ def test_a_repository_without_a_commit_aborts_with_its_own_word(folder: Path) ->
     assert "no commit yet" in report["error"]
 
 
+@pytest.mark.more
 @beside
 def test_each_repository_of_a_manifest_is_shipped_on_its_own(folder: Path) -> None:
     scene = Scene(folder, FILES, remote=True)

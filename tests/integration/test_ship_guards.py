@@ -106,6 +106,7 @@ def test_work_of_an_earlier_run_is_looked_through_too(folder: Path, *, found_out
 # Files that git ignores
 
 
+@pytest.mark.more
 @beside
 def test_an_ignored_file_keeps_its_item_back_before_anything_is_spent(folder: Path) -> None:
     scene = Scene(folder, {**FILES, ".gitignore": "*.log\nmade/\n"}, remote=True)
@@ -169,6 +170,7 @@ def both() -> dict[str, Step]:
     return {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")}
 
 
+@pytest.mark.more
 @on_scene
 def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scene) -> None:
     seen = scene.folder / "seen"
@@ -192,7 +194,7 @@ def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scen
     assert {k: v for k, v in after.items() if "heads/wave" not in k} == before
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("tidies", "named"),
     [
@@ -224,7 +226,7 @@ MISSING = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("name", MISSING)
 @on_scene
 def test_a_hook_that_lacks_a_program_is_nobodys_fault(scene: Scene, name: str) -> None:
@@ -296,6 +298,7 @@ def test_a_secret_that_a_hook_prints_is_not_repeated(folder: Path) -> None:
     assert "something-secret" not in str(report) + scene.said.getvalue()
 
 
+@pytest.mark.more
 @beside
 def test_a_hook_that_hangs_is_ended_and_named_and_costs_no_attempt(folder: Path) -> None:
     limit_s = f"{patient(0.5):g}"
@@ -329,7 +332,7 @@ def test_a_commit_msg_hook_may_not_take_away_what_commits_are_found_by(scene: Sc
     assert "takes away trailers" in built(report)["a"]["error"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("mode", ["branch", "current"])
 @on_scene
 def test_a_pre_push_hook_is_told_what_git_would_tell_and_may_refuse_it_all(
@@ -371,6 +374,7 @@ def test_a_hook_can_compare_with_the_remote(scene: Scene) -> None:
     assert seen.read_text().splitlines() == [str(scene.remote.path), "a.txt", "b.txt"]
 
 
+@pytest.mark.more
 @beside
 def test_hooks_are_those_of_the_start_and_never_an_agents_version(folder: Path) -> None:
     ours = "#!/bin/sh\necho the one of the base; exit 1\n"

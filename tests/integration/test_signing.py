@@ -171,6 +171,7 @@ def test_a_key_that_locks_itself_meanwhile_ships_nothing_and_keeps_the_work(scen
     assert (again["shipped"], driver.requests) == (["a"], [])
 
 
+@pytest.mark.more
 def test_an_agents_program_is_never_run(scene: Scene) -> None:
     program(scene, SIGNS)
     evil = scene.folder / "evil"

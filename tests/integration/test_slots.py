@@ -53,6 +53,7 @@ def test_no_slot_is_given_twice_if_all_are_in_use() -> None:
     assert len({one[SLOT] for one in taken if one}) == len([one for one in taken if one])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("how", ["setting", "command"])
 @beside
 def test_tests_and_agents_at_the_same_time_have_ports_of_their_own(folder: Path, how: str) -> None:

@@ -121,6 +121,7 @@ def edit(top: Path, dice: random.Random) -> None:
             path.symlink_to("a.txt")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_edited_is_noted_as_by_git(user: Checkout, tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
@@ -225,6 +226,7 @@ def test_odd_trees_are_left_to_git(changed: tuple[str, str, str]) -> None:
     assert small.files_of("u") is None
 
 
+@pytest.mark.more
 def test_a_large_file_is_left_to_git(environ: dict[str, str], tmp_path: Path) -> None:
     user = make_repo(tmp_path / "repo", environ, {"a": "a", "large": "x" * 9_000_000})
     repo = open_repository(user.path, environ)

@@ -54,7 +54,7 @@ def test_help_loads_hardly_more_than_argparse(folder: Path, program: Path) -> No
 
 
 # Both find their modules by the same lines.
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("program", "way"),
     [
@@ -95,6 +95,7 @@ def test_a_program_starts_from_anywhere_in_every_way(folder: Path, program: Path
     assert "gone.json" in refused.said() or "nowhere" in refused.said()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 @beside
 def test_a_folder_named_like_ours_in_the_current_folder_is_not_taken(
@@ -118,7 +119,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 def test_a_wave_runs_where_every_path_is_odd(
     program: Path, elsewhere: Path, tmp_path: Path, template: Path
@@ -148,6 +149,7 @@ def test_a_checkout_reached_through_a_link_works(project: Project) -> None:
     assert done.code == 0, done.err
 
 
+@pytest.mark.more
 @on_project
 def test_nothing_waits_for_a_terminal_an_editor_or_a_home(project: Project) -> None:
     project.track(item("a"))
@@ -175,7 +177,7 @@ def test_variables_of_git_do_not_lead_astray(project: Project) -> None:
     assert project.branches() == [done.report["branch"]]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 @beside
 def test_the_demo_needs_an_empty_folder(folder: Path, program: Path) -> None:
@@ -201,7 +203,7 @@ LOOKERS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @links
 @pytest.mark.parametrize("program", [*PROGRAMS, *(ROOT / "tools" / name for name in LOOKERS)])
 @beside

@@ -203,6 +203,7 @@ def test_a_hand_written_tracker_is_taken_in_before_a_write(write: WriteAPI, tmp_
     assert [item["id"] for item in write.store.items()] == ["h", "other"]
 
 
+@pytest.mark.more
 def test_what_others_wrote_into_the_file_is_not_put_back(write: WriteAPI, tmp_path: Path) -> None:
     hand_written(tmp_path, {**HAND, "status": "todo"}, {"id": "o", "status": "todo"})
     write.tracker_update_status("o", "done")
@@ -226,6 +227,7 @@ def test_a_new_item_keeps_every_field_and_gets_the_missing_ones(
     assert in_file(tmp_path) == {item["id"]: item}
 
 
+@pytest.mark.more
 def test_a_finished_item_says_when(write: WriteAPI) -> None:
     name = write.tracker_append_item({"title": "T"})["id"]
     assert write.tracker_update_status(name, "in_progress")["completed_at"] is None
@@ -269,7 +271,7 @@ def test_an_unknown_item_or_empty_status_appends_nothing(
     assert [event["type"] for event in write.store.get(TRACKER)] in ([], [ITEM_CREATED])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("text", ["{", '{"items": 3}', "3", ""])
 def test_a_broken_file_is_a_conflict_and_the_event_stays(
     write: WriteAPI, tmp_path: Path, text: str
@@ -300,6 +302,7 @@ def test_a_broken_file_is_a_conflict_and_the_event_stays(
     }
 
 
+@pytest.mark.more
 def test_a_rebuild_deletes_nobodys_items(write: WriteAPI, tmp_path: Path) -> None:
     hand_written(tmp_path, HAND)
     write.tracker_append_item({"id": "n", "title": "T"})
@@ -308,6 +311,7 @@ def test_a_rebuild_deletes_nobodys_items(write: WriteAPI, tmp_path: Path) -> Non
     assert [item["id"] for item in view["items"]] == list(in_file(tmp_path)) == ["h", "n", "later"]
 
 
+@pytest.mark.more
 def test_a_conflict_on_another_item_does_not_stop_a_write(write: WriteAPI, tmp_path: Path) -> None:
     hand_written(tmp_path, {"id": "a", "p": 1}, {"id": "b", "p": 1})
     write.tracker_update_status("b", "todo")

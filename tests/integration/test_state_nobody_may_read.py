@@ -68,7 +68,7 @@ def as_another(words: list[str], folder: Path) -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("program", "code", "said"),
     [

@@ -210,6 +210,7 @@ def test_a_database_that_is_none_is_no_traceback(top: Path, kind: str) -> None:
     assert ("note: the database" in ran.out) == (kind != "empty")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("words", [["status"], ["logs"], ["state", "waves"], ["status", "--json"]])
 def test_a_full_disk_below_the_output_is_told(top: Path, words: list[str]) -> None:

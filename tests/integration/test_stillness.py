@@ -113,6 +113,7 @@ def test_a_folder_of_many_files_is_left_to_git(top: Path) -> None:
     assert stillness.mark() is None
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("path", "text", "named"),
     [

@@ -54,7 +54,7 @@ def test_the_agent_is_told_what_its_test_left_running(folder: Path) -> None:
     assert "left processes running: sleep 97 (" in told
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     "ends", ["sleep 0.2 &", "sleep 97 & kill $!", "(sleep 0.1; sleep 0.1) >/dev/null &"]
 )

@@ -110,7 +110,7 @@ def test_a_target_that_is_checked_out_elsewhere_stays_behind_and_is_told(
     assert "is checked out in" in built(report)["a"]["ship_warning"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize("target", ["nowhere", "release~1", "-x", "a..b", "origin/release"])
 def test_a_target_that_is_no_branch_is_told_in_a_sentence(scene: Scene, target: str) -> None:
     report = ship(scene, onto(scene, target))
@@ -119,6 +119,7 @@ def test_a_target_that_is_no_branch_is_told_in_a_sentence(scene: Scene, target: 
     assert len(report["error"].splitlines()) == 1
 
 
+@pytest.mark.more
 def test_work_on_a_target_is_resumed_and_pushed_there(scene: Scene) -> None:
     assert scene.remote
     away = scene.remote.path.rename(scene.folder / "moved.git")

@@ -358,6 +358,7 @@ def test_a_tracker_that_cannot_be_written_is_told_in_one_sentence() -> None:
     assert "tracker.json.lock cannot be locked: Permission denied" in ran.stdout
 
 
+@pytest.mark.more
 @POSIX_ONLY
 def test_a_full_disk_keeps_the_old_tracker_whole(tmp_path: Path) -> None:
     """A process whose files may not grow stands for a disk without room."""

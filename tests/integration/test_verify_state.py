@@ -123,7 +123,7 @@ def test_the_remedy_for_a_damaged_store_names_a_program_that_is_there(tmp_path: 
     assert flags == f"--state-dir {tmp_path}"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize("hurt", HURT)
 def test_every_damage_is_named_with_its_remedy_and_nothing_is_changed(
     shipped: Project, hurt: Callable[[Project], None]
@@ -139,7 +139,7 @@ def test_every_damage_is_named_with_its_remedy_and_nothing_is_changed(
     assert gone <= {"tracker_events.db-wal", "tracker_events.db-shm", "tracker_events.db.lock"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("hurt", "program"),
     [*((hurt, "schedule") for hurt in SEEN_AT_START), (without_its_end, "loop"), (cut, "loop")],
@@ -159,7 +159,7 @@ def test_no_run_begins_on_a_store_that_lost_what_it_acknowledged(
     assert not agent.exists()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("hurt", HURT)
 def test_a_rebuilt_store_is_whole_has_what_was_known_and_is_run_on(
     shipped: Project, hurt: Callable[[Project], None]
@@ -213,6 +213,7 @@ def test_a_wave_under_way_keeps_its_store(shipped: Project) -> None:
     assert database(shipped).read_bytes()[:1] == b"\xff"
 
 
+@pytest.mark.more
 def test_commits_tell_of_a_loss_when_the_journal_is_lost_too(shipped: Project) -> None:
     shutil.rmtree(shipped.state / "journal")
     without_its_end(shipped)

@@ -70,12 +70,14 @@ def test_the_attempts_succeed_without_a_wall() -> None:
 # A command inside
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_has_its_exit_code_and_its_streams(name: str, tmp_path: Path) -> None:
     done = run(tmp_path, means_of(name), "echo out; echo err > /dev/stderr; exit 7")
     assert (done.exit_code, done.stdout, done.stderr) == (7, "out\n", "err\n")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_has_the_environment_that_it_was_given(name: str, tmp_path: Path) -> None:
     done = run(tmp_path, means_of(name), ("env",))
@@ -83,6 +85,7 @@ def test_a_command_has_the_environment_that_it_was_given(name: str, tmp_path: Pa
     assert names - {"PWD"} == {"PATH", "HOME", "TMPDIR"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_program_is_no_result(name: str, tmp_path: Path) -> None:
     done = run(tmp_path, means_of(name), ("no-such-program",))
@@ -90,6 +93,7 @@ def test_a_missing_program_is_no_result(name: str, tmp_path: Path) -> None:
     assert "no-such-program" in done.reason
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_a_program_that_may_not_be_run_is_told_as_one(name: str, tmp_path: Path) -> None:
     program = place(tmp_path, "work") / "program"
@@ -107,6 +111,7 @@ def test_a_command_may_end_in_its_own_way_at_a_time_out(name: str, tmp_path: Pat
     assert done.stdout == "bye\n"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_processes_left_running_are_ended_and_counted(name: str, tmp_path: Path) -> None:
     done = run(tmp_path, means_of(name), "setsid sleep 600 > /dev/null 2>&1 &")
@@ -125,6 +130,7 @@ print(os.WIFSTOPPED(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CLOSED)
 def test_a_debugger_and_leak_checks_work_inside(name: str, tmp_path: Path) -> None:
     done = run(tmp_path, means_of(name), python(TRACES))
@@ -174,6 +180,7 @@ def test_without_namespaces_a_write_to_tmp_fails_and_the_setting_is_named() -> N
     assert '`writable = ["/tmp"]` in [sandbox.test]' in about_walls("landlock-7", done.stderr)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CLOSED[:2])
 @pytest.mark.parametrize("around", ["/tmp", "/dev/shm", "/var/tmp"])
 def test_the_usual_temporary_folders_are_private(name: str, around: str) -> None:
@@ -228,6 +235,7 @@ def test_each_run_has_terminals_of_its_own(name: str, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("b'typed' ['0', 'ptmx']\n", "")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CLOSED)
 def test_the_network_of_none_has_no_address(name: str, tmp_path: Path) -> None:
     program = python("import socket; socket.socket()")
@@ -235,6 +243,7 @@ def test_the_network_of_none_has_no_address(name: str, tmp_path: Path) -> None:
     assert "PermissionError" in done.stderr
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES[:4])
 def test_a_file_ends_at_its_limit(name: str, tmp_path: Path) -> None:
     script = "head -c 100000 /dev/zero > file; wc -c < file"
@@ -429,6 +438,7 @@ def test_without_a_supervisor_no_command_runs_outside_of_its_wall(tmp_path: Path
 # The choice
 
 
+@pytest.mark.more
 def test_the_choice_is_made_by_escapes_and_kept_until_the_next_boot(tmp_path: Path) -> None:
     file = tmp_path / "walls.json"
     made = walls_here(Asked(), file, os.environ, (), Processes())

@@ -26,6 +26,7 @@ def outside(folder: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(folder)}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
     [(HALT, "--status"), (HALT, "no such"), (HALT, "--help"), (HALT, "--state-dir", "a\xe9")],

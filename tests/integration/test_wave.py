@@ -279,7 +279,7 @@ def _renames(agent: Agent) -> None:
     (agent.folder / "b.txt").rename(agent.folder / "d.txt")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("act", "named"),
     [
@@ -316,6 +316,7 @@ def test_what_an_agent_committed_by_itself_ships_as_a_commit_of_ours(scene: Scen
     assert scene.repo.git("show", "-s", "--format=%s", commit) == "a"
 
 
+@pytest.mark.more
 @on_scene
 def test_an_agent_that_changed_nothing_has_no_green_whatever_it_says(scene: Scene) -> None:
     boast = WorkerResult("w", ok=True, text="ALL PASSED", verified=True, files_written=("a.txt",))
@@ -331,6 +332,7 @@ def test_an_agent_that_changed_nothing_has_no_green_whatever_it_says(scene: Scen
 # Items together
 
 
+@pytest.mark.more
 @beside
 def test_two_items_green_alone_and_red_together_ship_one_and_say_why(folder: Path) -> None:
     scene = Scene(folder, {"a.txt": "old\n", "b.txt": "old\n"})
@@ -361,6 +363,7 @@ NOT_GREEN = {
 }
 
 
+@pytest.mark.more
 @on_scene
 def test_only_exit_code_0_on_an_unchanged_tree_is_green(scene: Scene) -> None:
     report, _ = scene.play(
@@ -438,6 +441,7 @@ def test_a_test_may_ask_git_for_what_is_to_be_committed(scene: Scene) -> None:
     assert report["shipped"] == ["a"]
 
 
+@pytest.mark.more
 @beside
 def test_a_test_that_hangs_is_timed_out_and_red(folder: Path) -> None:
     scene = Scene(folder, FILES, config="[verify]\ntimeout_s = 0.3\n")
@@ -523,6 +527,7 @@ ENDS_BADLY: dict[str, tuple[Step, str, int, str]] = {
 }
 
 
+@pytest.mark.more
 @on_scene
 def test_an_agent_that_ends_badly_has_its_verdict_and_the_others_ship(scene: Scene) -> None:
     bad = {slug: [act] * 2 for slug, (act, *_) in ENDS_BADLY.items()}
@@ -579,7 +584,7 @@ def test_a_workspace_that_cannot_be_set_up_dispatches_nobody(folder: Path) -> No
 # Policy
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("tier", [2, 3, 4])
 @on_scene
 def test_without_a_word_of_the_reviewer_nothing_of_these_tiers_ships(
@@ -793,6 +798,7 @@ def test_a_halt_that_is_there_before_stops_the_wave_before_anyone_starts(scene: 
     assert driver.requests == []
 
 
+@pytest.mark.more
 @on_scene
 def test_a_halt_during_a_build_lets_no_later_agent_or_repair_start(scene: Scene) -> None:
     report, driver = scene.play(
@@ -845,6 +851,7 @@ def test_a_ceiling_reached_in_a_build_lets_no_repair_start(folder: Path) -> None
     assert halt.is_halted(scene.state)
 
 
+@pytest.mark.more
 @beside
 def test_what_was_paid_for_is_shipped_also_at_the_ceiling(folder: Path) -> None:
     scene = Scene(folder, FILES, config="[limits]\nmax_wave_tokens = 500\n")
@@ -902,6 +909,7 @@ def test_an_interrupt_before_anything_was_begun_has_the_signals_exit_code(scene:
     assert driver.requests == []
 
 
+@pytest.mark.more
 @on_scene
 def test_an_interrupt_while_items_are_proven_together_ships_nothing(scene: Scene) -> None:
     stop, together = CancellationToken(), scene.folder / "together"
@@ -960,6 +968,7 @@ def test_a_dispatch_that_cannot_be_noted_is_not_made(scene: Scene) -> None:
     assert "journal" in built(report)["a"]["error"]
 
 
+@pytest.mark.more
 @on_scene
 def test_what_cannot_be_announced_in_the_journal_is_not_shipped(scene: Scene) -> None:
     journal = scene.state / "journal"
@@ -979,6 +988,7 @@ def test_what_cannot_be_announced_in_the_journal_is_not_shipped(scene: Scene) ->
 # Secrets and surroundings
 
 
+@pytest.mark.more
 @beside
 def test_a_key_of_the_parent_reaches_neither_agent_nor_test_unless_named(folder: Path) -> None:
     secrets = {"GH_TOKEN": "canary-1", "NAMED_KEY": "canary-2", "TEST_KEY": "canary-3"}

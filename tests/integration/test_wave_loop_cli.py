@@ -68,6 +68,7 @@ def test_a_red_wave_is_no_success(project: Project) -> None:
     assert done.report["built"][1]["testExit"] == 1
 
 
+@pytest.mark.more
 def test_without_one_turn_a_red_item_is_repaired(project: Project) -> None:
     write = "pathlib.Path('a.txt').write_text"
     first = f"DO {write}('good' if os.environ['TIDEGATE_PHASE'] == 'repair' else 'bad')"
@@ -165,6 +166,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("IS_SANDBOX", raising=False)
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("alone")
 def test_callers_of_run_wave_get_the_documented_answer(project: Project) -> None:
     result = wave_loop.run_wave(
@@ -196,6 +198,7 @@ def test_callers_of_the_scheduler_get_the_documented_report(project: Project) ->
     assert report["items_shipped"][0]["tier"] == 1
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("alone")
 def test_run_wave_may_be_replaced_by_a_function_of_the_documented_parameters(
     project: Project, monkeypatch: pytest.MonkeyPatch

@@ -101,6 +101,7 @@ def test_a_shipped_item_shows_its_branch_and_commit(scene: Scene) -> None:
     )
 
 
+@pytest.mark.more
 @on_scene
 def test_the_traces_add_up_to_what_the_report_says(scene: Scene) -> None:
     report, _ = scene.play(
@@ -237,6 +238,7 @@ def test_edits_by_people_while_a_wave_runs_survive_beside_the_machines(project: 
         assert len(api.get("tracker")) == before
 
 
+@pytest.mark.more
 def test_a_true_conflict_stops_that_item_alone_and_names_both_values(project: Project) -> None:
     first = tracked("a", prompt="nothing")
     project.track(first, tracked("b", status="idea"))

@@ -65,6 +65,7 @@ def beat(repo: Checkout, age_s: float) -> None:
     repo.write({"state/.watchdog-heartbeat": f"{time.time() - age_s}\nfine\n"})
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("spoil", "name"),
     [

@@ -376,6 +376,7 @@ def edits(project: Project, edit: str) -> str:
 SAVED = "p.write_text(json.dumps(d))"
 
 
+@pytest.mark.more
 def test_what_a_person_edits_while_a_wave_runs_is_kept(project: Project) -> None:
     edit = "d['items'][0]['title'] = 'Mine'; d['items'].append({'id': 'NEW', 'status': 'todo'})"
     project.track(item("a", prompt=edits(project, f"{edit}; {SAVED}")))
@@ -442,6 +443,7 @@ def test_work_that_cannot_be_noted_in_the_tracker_is_no_success(
     assert project.branches()
 
 
+@pytest.mark.more
 def test_dry_run_tells_everything_and_writes_nothing(project: Project) -> None:
     project.configure(command=("agent-of-nowhere", "--flag"))
     project.track(item("a"), item("b"))
@@ -548,7 +550,7 @@ def test_a_state_folder_in_the_repository_never_shows_in_git_status(project: Pro
     assert exclude.read_bytes() == once
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("where", ["current folder", "tracker"])
 @on_project
 def test_the_repository_is_the_one_of_the_current_folder_else_of_the_tracker(
@@ -601,6 +603,7 @@ def test_a_detached_head_works_and_is_told(project: Project) -> None:
     assert project.git("rev-parse", "--abbrev-ref", "HEAD").strip() == "HEAD"
 
 
+@pytest.mark.more
 def test_a_dirty_checkout_works_and_is_not_touched(project: Project) -> None:
     (project.top / "README.md").write_text("being edited\n", encoding="utf-8")
     (project.top / "a.txt").write_text("a draft of mine\n", encoding="utf-8")
@@ -641,6 +644,7 @@ def start(project: Project, *command: str | Path) -> warm.Program:
     )
 
 
+@pytest.mark.more
 @on_project
 def test_two_runs_with_one_state_folder_never_build_the_same_item(project: Project) -> None:
     seen, go = project.home / "seen", project.home / "go"

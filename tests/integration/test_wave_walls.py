@@ -76,6 +76,7 @@ def test_the_report_says_the_level_and_the_network_of_each_role(tmp_path: Path, 
     assert f"Sandbox `{walls['test']['level']}`." in markdown(view)
 
 
+@pytest.mark.more
 def test_the_report_names_agents_outside_and_a_home_of_ones_own(tmp_path: Path) -> None:
     scene = walled(tmp_path, "landlock", config='[sandbox]\nhome = "host"\n')
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", CHECK)])
@@ -85,6 +86,7 @@ def test_the_report_names_agents_outside_and_a_home_of_ones_own(tmp_path: Path) 
     assert summary_lines(report)[1].startswith(told)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("home", ["private", "host"])
 def test_without_walls_a_command_still_has_a_home_of_its_own(tmp_path: Path, home: str) -> None:
     files = {"a.txt": "base\n", "check.sh": "touch ~/left $TMPDIR/left; grep good a.txt\n"}
@@ -96,6 +98,7 @@ def test_without_walls_a_command_still_has_a_home_of_its_own(tmp_path: Path, hom
     assert (left, "with your own home" in scene.said.getvalue()) == (home == "host",) * 2
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_a_test_reaches_neither_home_nor_checkout_nor_the_state(tmp_path: Path, level: str) -> None:
     hidden = [tmp_path / "repo" / "secret", tmp_path / "home" / "secret", tmp_path / "state" / "x"]
@@ -121,7 +124,7 @@ def test_a_failed_set_up_says_which_setting_it_wants(tmp_path: Path) -> None:
     assert "`readable` or `writable` in [sandbox.setup] would allow" in told
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_a_program_on_path_may_be_a_link_to_its_environment(tmp_path: Path, level: str) -> None:
     """As pipx and others install tools. One that another program starts has to be named."""
@@ -158,7 +161,7 @@ def test_nothing_is_asked_of_an_agent_below_the_required_level(tmp_path: Path) -
     assert driver.requests == []
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("level", [*CLOSED_LEVELS, "limits"])
 def test_a_phase_may_require_walls_that_keep_files_from_it(tmp_path: Path, level: str) -> None:
     scene = walled(tmp_path, level)
@@ -192,7 +195,7 @@ def test_a_wall_that_breaks_in_the_middle_is_no_red_test(tmp_path: Path) -> None
     assert {receipt["kind"] for receipt in later} == {"could_not_run"}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("level", [*CLOSED_LEVELS, "none"])
 def test_a_person_may_edit_the_checkout_where_nothing_inside_reaches_it(
     tmp_path: Path, level: str
@@ -211,7 +214,7 @@ def test_a_person_may_edit_the_checkout_where_nothing_inside_reaches_it(
     assert ("alias.mine" in (built(report)["a"]["error"] or "")) is not shipped
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_items_may_bind_the_same_port_at_the_same_time(tmp_path: Path, level: str) -> None:
     serve = (
@@ -234,13 +237,14 @@ def test_items_may_bind_the_same_port_at_the_same_time(tmp_path: Path, level: st
     assert all(one["kind"] == "green" for one in runs if one["purpose"] == "proof")
 
 
+@pytest.mark.more
 def test_a_red_test_in_walls_says_so_and_names_the_setting(tmp_path: Path) -> None:
     scene = walled(tmp_path, "landlock")
     report, _ = scene.play({"a": [writes(a__txt="bad\n")] * 3}, [item("a", "a.txt", CHECK)])
     assert "[sandbox.test]" in built(report)["a"]["remedy"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("level", CLOSED_LEVELS)
 def test_only_the_base_fills_the_compilers_cache_of_later_runs(tmp_path: Path, level: str) -> None:
     compiler = (

@@ -68,6 +68,7 @@ def test_a_cost_that_nobody_can_have_had_breaks_no_later_run(tmp_path: Path) -> 
     assert budget.reached_before(made.state, Limits()) is None
 
 
+@pytest.mark.more
 def test_a_ledger_that_cannot_be_written_is_told_at_the_end(tmp_path: Path) -> None:
     made = Scene(tmp_path, {"README.md": "x\n"}, config=OFF)
     ledger = made.state / "ledger" / "OUTCOMES-LEDGER.md"
@@ -88,7 +89,7 @@ def test_a_state_folder_that_leads_to_itself_halts_in_a_sentence(tmp_path: Path)
         check_halt(state)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize("begun", [0, 1])
 def test_nothing_is_built_that_a_reviewer_without_a_price_would_have_to_read(
     tmp_path: Path, begun: int

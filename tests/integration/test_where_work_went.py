@@ -70,7 +70,7 @@ def merge_there(project: Project, remote: Path, target: str) -> None:
     git(other, "push", "-q", "origin", target, f":{BRANCH}")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "flags"), [("trunk", ()), ("next", ("--target", "next"))], ids=["default", "settings"]
 )

@@ -293,7 +293,7 @@ def without_index(files: dict[str, str]) -> dict[str, str]:
     return {name: state for name, state in files.items() if name != ".git/index"}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.more
 @pytest.mark.parametrize("what", LEFT_BEHIND)
 def test_nothing_a_test_leaves_is_there_for_the_next(context_for: MakeContext, what: str) -> None:
     context = context_for()
