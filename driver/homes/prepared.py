@@ -11,6 +11,7 @@ from pathlib import Path
 from driver.filesystem.open_folders import NotPlainError
 from driver.filesystem.plain_copies import Below, copy_plain
 from driver.filesystem.safe_file_access import link_plain
+from driver.filesystem.tree import remove_tree
 from driver.homes.compiled import COMPILED
 
 # Folders of a home in which several tools have a part each.
@@ -91,8 +92,9 @@ class _Laying:
             return False
         try:
             copy_plain(Below(self._prepared, name), Below(self._home, name))
-        except (OSError, NotPlainError):
-            return os.path.lexists(self._home / name)
+        except (OSError, NotPlainError):  # a link to all of it serves better than a part
+            remove_tree(self._home / name)
+            return False
         self._files, self._bytes = self._files - files, self._bytes - size
         return True
 

@@ -61,6 +61,15 @@ def test_what_a_set_up_left_may_be_changed_and_stays_as_it_was(tmp_path: Path) -
     assert [path.read_text(encoding="utf-8") for path in found] == ["of the set-up"]
 
 
+def test_what_cannot_be_copied_whole_is_there_by_links(tmp_path: Path) -> None:
+    prepared, home = tmp_path / "prepared", tmp_path / "home"
+    too_deep = prepared.joinpath("tool", *["in"] * 250)
+    too_deep.mkdir(parents=True)
+    (too_deep / "part").touch()
+    HomeRecipe(tmp_path / "user", prepared=prepared).furnish(home, {})
+    assert home.joinpath("tool", *["in"] * 250, "part").exists()
+
+
 def test_a_large_folder_of_a_set_up_is_new_with_links_in_it_unless_it_is_one_program(
     tmp_path: Path,
 ) -> None:
