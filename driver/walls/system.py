@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -52,6 +53,7 @@ _READ_BY_SETUPS = (
     *(".gemrc", ".bundle/config", ".nuget/NuGet/NuGet.Config", ".config/composer"),
 )
 _WRITTEN_BY_HOOKS = (".cache/pre-commit",)
+_DISK_OF_WINDOWS = re.compile("/mnt/[a-z](?:/|$)")
 _BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "share", "include")
 
 
@@ -186,8 +188,9 @@ def _path_programs(path: str, home: Path, avoid: Iterable[Path]) -> tuple[Path, 
     """The folders of programs on PATH, and what these programs read beside them. Those of a Windows
     beside this system are slow to read, and their programs do not run inside."""
     given = (Path(entry) for entry in path.split(os.pathsep) if entry)
-    folders = [one for one in dict.fromkeys(given) if not _is_below(str(one), ("/mnt",))]
-    behind = (one for folder in folders for one in _linked_from(folder))
+    folders = [one for one in dict.fromkeys(given) if not _DISK_OF_WINDOWS.match(str(one))]
+    linked = (one for folder in folders for one in _linked_from(folder))
+    behind = [one for one in linked if not _meets(one, (), avoid)]
     parts = [part for folder in (*folders, *behind) for part in _programs_in(folder, home)]
     named = (one for one in folders if one.is_absolute() and _is_folder(one))
     apart = (one for one in named if not _meets(one, (home,), avoid))
