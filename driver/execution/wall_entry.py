@@ -164,7 +164,8 @@ def _own_namespaces(own: list[str], rules: Rules) -> None:
     new folders for those of `cover` can be written."""
     _enter_namespaces(_NEW_MOUNTS | _NEW_IPC | (_NEW_NET if "network" in own else 0))
     _lay_layers(rules)
-    covered = [path for path in rules.all("cover") if os.path.isdir(path)]  # noqa: PTH112
+    found = (os.path.realpath(path) for path in rules.all("cover") if os.path.isdir(path))  # noqa: PTH112
+    covered = [*dict.fromkeys(found)]  # one may be a link to another
     for folder in covered:
         _cover(folder, [*rules.all("read"), *rules.all("write")], rules.one("scratch"))
     terminals = b"newinstance,ptmxmode=0666"
@@ -193,8 +194,12 @@ def _cover(folder: str, places: list[str], size: str) -> None:
     real = sorted({os.path.realpath(path) for path in places})
     held: list[tuple[str, int]] = []
     for path in (one for one in real if one.startswith(begin)):
-        if not any(path.startswith(f"{outer}/") for outer, _ in held):
+        if any(path.startswith(f"{outer}/") for outer, _ in held):
+            continue
+        try:
             held.append((path, os.open(path, os.O_PATH | os.O_CLOEXEC)))
+        except (FileNotFoundError, PermissionError):  # nothing is allowed there either
+            continue
     linked = [one for one in places if one.startswith(begin) and os.path.islink(one)]  # noqa: PTH114
     links = {one: os.readlink(one) for one in linked}  # noqa: PTH115
     options = f"mode=1777{f',size={size}' if size else ''}".encode()

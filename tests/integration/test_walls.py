@@ -24,6 +24,7 @@ from driver.filesystem.temporary import scratch_folder
 from driver.walls.choice import Asked, walls_here
 from driver.walls.escape import OF_LIMITS, attempted
 from driver.walls.inside import run_inside
+from driver.walls.system import system_aliases, system_paths
 from driver.walls.wall import Level, Limits, Means, Network, Wall
 from state_store.values.lazy_dataclass import replace
 from tests.support.processes import eventually, patient
@@ -196,6 +197,17 @@ def test_the_usual_temporary_folders_are_private(name: str, around: str) -> None
         assert (done.stdout, done.stderr) == ("work\n", "")
         assert {path.name for path in (folder / "work").iterdir()} == {"here", "two"}
         assert not any(Path(one, f"own-{folder.name}").exists() for one in places)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_a_readable_place_that_is_gone_is_no_failure(name: str) -> None:
+    with scratch_folder("/tmp") as folder:
+        work = place(folder, "work")
+        readable = (*system_paths(), folder / "gone")
+        wall = Wall(readable=readable, writable=(work,), aliases=system_aliases())
+        command = Command("ls", work, {"PATH": os.defpath}, 60.0)
+        done = run_inside(Processes(), command, wall, means_of(name))
+    assert (done.exit_code, done.reason) == (0, "")
 
 
 @pytest.mark.parametrize("name", NAMES[:2])
