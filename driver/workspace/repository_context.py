@@ -29,8 +29,8 @@ from state_store.values.lazy_dataclass import dataclass, field
 CLONE = "clone"
 IN_PLACE = "in_place"
 _MAX_NAMED = 20
-# `text=auto` alone changes no file that is written on this system.
 _SMALL_INDEX = 1 << 17  # bytes, for some 1,500 files
+# `text=auto` alone changes no file that is written on this system.
 _CONVERSIONS = ("eol", "crlf", "ident", "filter", "working-tree-encoding", "[attr]")
 REPLACED = "objects of your repository were given another content (see `git fsck`): {}"
 
