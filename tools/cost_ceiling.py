@@ -172,7 +172,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(asked: argparse.Namespace) -> int:
     from tools.program import show
+    from tools.settings.load import note_store
 
+    note_store(asked.state_dir, None)
     if not asked.check:
         raise InputError("give --check")
     answer = check(

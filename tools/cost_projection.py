@@ -228,7 +228,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(asked: argparse.Namespace) -> int:
     from tools.program import show
+    from tools.settings.load import note_store
 
+    note_store(asked.state_dir, asked.config)
     found: dict[str, Any] = {}
     if asked.ceiling is not None and asked.ceiling < 0:
         raise InputError(f"--ceiling is a number of tokens of at least 0, not {asked.ceiling}")

@@ -148,10 +148,17 @@ def resolve_state_dir(
     return _state_dir(None, configured, where)
 
 
-def resolve_store(flag: str | Path | None = None) -> Path:
+def note_store(flag: str | None, config: str | None) -> None:
+    """Make known where the rows of the state folder are, in a program that tells faults of the
+    settings in its own way."""
+    with suppress(InputError):
+        resolve_store(flag, Path(config) if config else None)
+
+
+def resolve_store(flag: str | Path | None = None, config: Path | None = None) -> Path:
     """The state folder of `load`, for a program that opens its store: other settings are not
     checked. Raises InputError if a needed file cannot be read."""
-    where = _Where.of(None, None, None, None)
+    where = _Where.of(None, config, None, None)
     read = where.read()
     from_environment(where.environ, where.cwd, read)
     names = {STATE_DIR, *(name for name in KINDS if name.startswith("state."))}
