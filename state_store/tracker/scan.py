@@ -140,7 +140,10 @@ def _scan(found: ScannedTracker, text: str, each_block: EachBlock) -> int:
     """Find the entries. Returns the position after the list."""
     decoder: Any = strict_json.DECODER  # its scanner, which is faster, is no public name
     scan, block = decoder.scan_once, list[Any]()
-    at = skip(text, list_start(text, "items") + 1)
+    start = list_start(text, "items")
+    if text[start] != "[":
+        raise ValueError("the items are no list")
+    at = skip(text, start + 1)
     is_more, between = text[at] != "]", "\0"
     while is_more:
         entry, end = scan(text, at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -207,3 +208,10 @@ def test_a_part_is_its_items_by_number() -> None:
     assert list(part.part([1]).items) == [{"id": 2}]
     assert list(Part(whole.items, [1, 3])[1:]) == [{"id": 3}]
     assert whole.part(range(5)) is whole
+
+
+def test_what_is_no_list_is_not_read_as_an_empty_one(tmp_path: Path) -> None:
+    tracker = tmp_path / "tracker.json"
+    tracker.write_text('{"version": 1, "items":=]}', encoding="ascii")
+    with pytest.raises(InputError, match="is not usable JSON"):
+        scanned(tracker)
