@@ -18,6 +18,7 @@ from driver.backlog.tracker import quick_problems
 from driver.domain.ownership import OwnershipError, is_plain, parse_owned
 from driver.domain.work_item import check_item, item_problems
 from state_store.documents.errors import InputError
+from state_store.tracker.scan import scanned
 from tests.support.backlogs import index_of
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
