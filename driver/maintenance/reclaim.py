@@ -311,7 +311,8 @@ def _old_events(scope: Scope) -> Iterator[_Found]:
         yield _Found("archive", str(path), "", partial(_spare_removed, database, path))
     if old.parts or old.is_sparse:
         waves = sum(part.stream.startswith(WAVE_PREFIX) for part in old.parts)
-        why = f"{waves} waves are old" if old.parts else "the database has free pages"
+        aged = f"{waves} waves are old" if waves else "events of long streams are old"
+        why = aged if old.parts else "the database has free pages"
         remove = partial(_archived, database, old.parts, is_alone=not live)
         yield _Found("past events", str(database), why, remove)
 

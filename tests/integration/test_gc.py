@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from state_store.archives.segments import archive_path
+from state_store.database.store import EventStore
 from tests.bench.past_waves import add_past_waves
 from tests.support.interpreter import PYTHON
 from tests.support.killed import kill_a_run
@@ -312,6 +313,15 @@ def test_what_an_ended_run_left_to_be_removed_goes(project: Project) -> None:
     assert steps(project, "--dry-run") == {str(left): "would remove"}
     assert steps(project) == {str(left): "removed"}
     assert not left.exists()
+
+
+def test_a_plan_without_an_old_wave_counts_none(project: Project) -> None:
+    project.state.mkdir()
+    database = project.state / "tracker_events.db"
+    with EventStore(database) as store:
+        store.append_many("claims", [("requested", {"holder": "x" * 100})] * 3000, "test")
+    planned = gc(project, "--dry-run", "--older-than", "0").out
+    assert f"would remove past events {database}: events of long streams are old" in planned
 
 
 def test_events_of_old_waves_leave_the_database_and_are_read_as_before(project: Project) -> None:
