@@ -115,7 +115,9 @@ class WaveAhead:
                 others = [job for job in self._queue if job.context is not context]
                 wanted = [self._jobs.setdefault((top, k), _Job(context, k)) for k in keys]
                 self._queue = [*others, *(job for job in wanted if not job.is_begun)]
-                while not self._closed and self._at_work < min(self._width, len(self._queue)):
+                busy = sum(one.is_begun and not one.over.is_set() for one in self._jobs.values())
+                most = min(self._width, len(self._queue) + busy)
+                while not self._closed and self._at_work < most:
                     self._at_work += 1
                     self._workers.append(BackgroundTask(lambda: self._work(wave)))
 
