@@ -102,8 +102,8 @@ class HomeRecipe:
 
 
 def _for_java(home: Path, temporary: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Programs in Java ask the system's users, not HOME, where the home is, and nobody where the
-    temporary folder is."""
+    """The options that name the home and the temporary folder to programs in Java, which read
+    neither HOME nor TMPDIR."""
     if " " in f"{home}{temporary}":  # the options are split at spaces
         return {}
     places = f"-Duser.home={home} -Djava.io.tmpdir={temporary}"

@@ -206,7 +206,7 @@ class LaidCopy(ABC):
         """Take the copy out of the clone of an agent that has ended. Raises OSError."""
 
     def discard(self) -> None:
-        """End the use of the place, with which the copy goes. Raises OSError."""
+        """Give up the copy together with its place, which is removed. Raises OSError."""
         return
 
 

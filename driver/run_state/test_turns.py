@@ -94,7 +94,7 @@ class TestTurns:
             yield mine
 
     def wait_for_idle(self, is_over: Callable[[], bool]) -> None:
-        """Wait until a slot is free that no run waits for, or nobody waits any more."""
+        """Wait until a slot is free that no run waits for, until `is_over`, or until the stop."""
         with self._changed:
             while self._demand >= self._most and not (is_over() or self._is_stopped()):
                 self._changed.wait(_TICK_S)

@@ -77,7 +77,8 @@ def remove_left_containers(means: Means) -> None:
 
 
 def _ours() -> str:
-    """The begin of the names of containers whose runs are numbered as this process is."""
+    """The first part of the names of containers whose run has a process number of this boot and
+    container."""
     return f"tidegate-{counted_here()}-"
 
 

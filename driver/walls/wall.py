@@ -75,7 +75,8 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Layer:
     """A folder that a command sees at `target`, an empty folder: it shows `lower`, and what the
-    command changes there is in `upper`. `beside` is the kernel's own, beside it."""
+    command changes there is in `upper`. `beside` is a folder for the kernel on the
+    same disk."""
 
     lower: Path
     upper: Path

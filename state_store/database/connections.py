@@ -77,7 +77,8 @@ class Database:
 
     @property
     def guesses_hold(self) -> bool:
-        """A wrong one fails at an index, unless another process has archived that row meanwhile."""
+        """True if no other process has written since this was last asked: one may have archived the
+        rows at which a wrong guess would fail."""
         assert self._writer
         connection = self._writer.connection
         seen = connection, connection.execute("PRAGMA data_version").fetchone()[0]
@@ -90,15 +91,15 @@ class Database:
         return self.path.parent if self.version >= ARCHIVES_SINCE else None
 
     def repeated(self, write: Callable[[], T]) -> T:
-        """A write that failed would fail again."""
+        """Call `write` once. In a file, a write that failed would fail again."""
         return write()
 
     def next_token(self, _: object, newest: int) -> int:
-        """The next number: nobody else writes."""
+        """The next number. No other process writes during a transaction."""
         return newest + 1
 
     def wait(self, timeout_s: float) -> None:
-        """A look at the file is sooner done than a signal is sent, so this is a pause."""
+        """Pause before the next look, which takes less time in a file than a signal."""
         time.sleep(min(timeout_s, LOOK_EVERY_S))
 
     def faults(self) -> Iterator[str]:
