@@ -61,7 +61,8 @@ def about_walls(level: str, output: str, role: str = "test") -> str:
             quoted = found[0].splitlines()[-1].strip().replace('"', "'")
             # The setting stands first, as short reports cut the end.
             return f'{begin}, and {setting} in [sandbox.{role}] would allow: "{quoted}"'
-    return f"{begin}; if it needs more of this machine, allow that in [sandbox.{role}]"
+    often = " (a socket by a path: `unix_sockets = true`)" if level.startswith(_LANDLOCK) else ""
+    return f"{begin}; if it needs more of this machine, allow that in [sandbox.{role}]{often}"
 
 
 def hint_in(remedy: str | None) -> str | None:

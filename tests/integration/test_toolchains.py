@@ -65,8 +65,9 @@ POOL = (
     "    with multiprocessing.Pool(2) as pool:\n        assert pool.map(abs, [-1, 2]) == [1, 2]\n"
 )
 POSTGRES = (
-    "initdb -D $TMPDIR/d >/dev/null && pg_ctl -D $TMPDIR/d -o \"-k $TMPDIR -h ''\" -w start"
-    " >/dev/null && psql -h $TMPDIR -c 'select 1' postgres && pg_ctl -D $TMPDIR/d stop"
+    "initdb -D $TMPDIR/d >/dev/null && pg_ctl -D $TMPDIR/d -l $TMPDIR/log"
+    " -o \"-k $TMPDIR -h ''\" -w start >/dev/null || { cat $TMPDIR/log; false; } &&"
+    " psql -h $TMPDIR -c 'select 1' postgres && pg_ctl -D $TMPDIR/d stop"
 )
 
 

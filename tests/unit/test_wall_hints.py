@@ -75,4 +75,6 @@ def test_an_output_without_such_a_line_gives_no_hint(output: str) -> None:
     told = about_walls("bwrap", output)
     assert told.startswith("the test ran inside of walls (bwrap); if it needs more")
     assert hint_in(told) is None
+    assert "unix_sockets" not in told
+    assert "unix_sockets" in about_walls("landlock-7", output)
     assert hint_in(None) is None
