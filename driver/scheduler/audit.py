@@ -7,7 +7,7 @@ It decides nothing; a failure is reported and does not end the cycle.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from driver.execution.process_identity import is_gone
@@ -48,7 +48,7 @@ def past_of(api: StateAPI, wave_id: str, wave: Json) -> Past:
     ids = [*_recent(api), wave_id]
     newest = [*dict.fromkeys(reversed(ids))][:WAVES][::-1]
     views = (api.project(events.wave_stream(wave_id)) for wave_id in newest)
-    traces = project_agent_traces(_end_of(api, events.AGENT_TRACES, TRACE_EVENTS))["agents"]
+    traces = project_agent_traces(_dispatched(api, newest))["agents"]
     return Past(
         waves=[view for view in views if view["started"]],
         traces=[trace for trace in traces if trace["wave"] in newest],
@@ -100,6 +100,15 @@ def _lapsed(api: StateAPI) -> Iterator[str]:
         holder = row.holder if row else None
         if row and holder and (not row.held_at(now) or is_gone(holder)):
             yield resource
+
+
+def _dispatched(api: StateAPI, waves: Collection[str]) -> list[dict[str, Any]]:
+    """The newest events of agents that worked for one of the waves: to fold those of all others
+    takes longer than all else in an audit."""
+    ended = _end_of(api, events.AGENT_TRACES, TRACE_EVENTS)
+    told = [(event, event["payload"]) for event in ended if isinstance(event["payload"], Mapping)]
+    agents = {str(payload.get("agent_id")) for _, payload in told if payload.get("wave") in waves}
+    return [event for event, payload in told if str(payload.get("agent_id")) in agents]
 
 
 def _end_of(api: StateAPI, stream: str, count: int) -> list[dict[str, Any]]:
