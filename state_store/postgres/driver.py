@@ -45,7 +45,7 @@ def connect(address: Address, caller: str) -> Any:
         numbers = import_module("psycopg.types.numeric")
         connection.adapters.register_loader("numeric", numbers.IntLoader)  # of sums
         connection.execute(
-            f"SET search_path TO {address.schema}; SET standard_conforming_strings TO on; "
+            f'SET search_path TO "{address.schema}"; SET standard_conforming_strings TO on; '
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') = 'off'"
         )

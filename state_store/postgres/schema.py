@@ -75,7 +75,7 @@ def lock_key(schema: str, purpose: str) -> int:
 def version_of(connection: Any, address: Address) -> int:
     """The number of the last migration; 0 without tables of ours. Raises CannotRunError for a
     newer one."""
-    schema = address.schema
+    schema = _quoted(address)
     there = connection.execute("SELECT to_regclass($1)", (f"{schema}.migrations",)).fetchone()[0]
     if there is None:
         return 0
@@ -88,14 +88,14 @@ def version_of(connection: Any, address: Address) -> int:
 
 def prepare(connection: Any, address: Address) -> None:
     """Make the schema, or what an older version lacks. Raises psycopg's errors, CannotRunError."""
-    schema = address.schema
+    schema = _quoted(address)
     if version_of(connection, address) == VERSION:
         return
     with connection.transaction():
-        lock = lock_key(schema, "migrations")
+        lock = lock_key(address.schema, "migrations")
         connection.execute(f"SELECT pg_advisory_xact_lock({lock})")
         known = "SELECT 1 FROM pg_namespace WHERE nspname = $1"
-        if connection.execute(known, (schema,)).fetchone() is None:
+        if connection.execute(known, (address.schema,)).fetchone() is None:
             connection.execute(f"CREATE SCHEMA {schema}")
         version = version_of(connection, address)
         if not version:
@@ -107,6 +107,11 @@ def prepare(connection: Any, address: Address) -> None:
             connection.execute("; ".join(statements))
             made = f"INSERT INTO {schema}.migrations VALUES($1, extract(epoch FROM now()))"
             connection.execute(made, (number,))
+
+
+def _quoted(address: Address) -> str:
+    """The schema as statements name it: it may be a word of SQL, such as `order`."""
+    return f'"{address.schema}"'
 
 
 def _refuse_foreign(connection: Any, address: Address) -> None:

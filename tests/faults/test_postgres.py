@@ -52,6 +52,12 @@ def refused(address: Address, folder: Path) -> str:
     return str(error.value)
 
 
+def test_a_schema_may_have_the_name_of_a_word_of_sql(postgres: Server, tmp_path: Path) -> None:
+    with opened(Address(postgres.url, "order"), tmp_path) as store:
+        assert store.append("x", "noted", {}, "test") == 1
+        assert [event["version"] for event in store.read("x")] == [1]
+
+
 # Refusals: one sentence each, and nothing is made
 
 
