@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import pwd
 import secrets
 import shutil
 import subprocess
@@ -66,6 +65,8 @@ def missing() -> str:
 
 @contextmanager
 def running() -> Iterator[Server]:
+    import pwd  # noqa: PLC0415 - all tests import this module, also on systems without it
+
     programs = _programs()
     assert programs is not None
     user = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
@@ -97,6 +98,8 @@ def _programs() -> Path | None:
 def _run(words: list[str], user: str) -> None:
     """Run a program as an ordinary user, which the server insists on."""
     if os.getuid() == 0:
+        import pwd  # noqa: PLC0415 - as above
+
         found = pwd.getpwnam(user)
         ids = (f"--reuid={found.pw_uid}", f"--regid={found.pw_gid}", "--clear-groups")
         words = ["setpriv", *ids, "--", *words]
