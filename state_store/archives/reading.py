@@ -17,7 +17,7 @@ from state_store.sql.connection import Connection
 
 _BLOCK = 250
 _VERSION = 6  # the column
-_told: set[Path] = set()
+_reported: set[Path] = set()
 
 
 class BadArchiveError(ValueError):
@@ -61,13 +61,13 @@ def _is_whole(segment: Segment, rows: Sequence[Row]) -> bool:
     return link == segment.link
 
 
-def warned(segment: Segment, state_dir: Path) -> list[Row]:
+def rows_or_warning(segment: Segment, state_dir: Path) -> list[Row]:
     """Like `rows_of`; none, with a warning on stderr, if they cannot be read."""
     try:
         return rows_of(segment, state_dir)
     except BadArchiveError as error:
-        if error.path not in _told:
-            _told.add(error.path)
+        if error.path not in _reported:
+            _reported.add(error.path)
             sys.stderr.write(f"WARNING: {error}; its events are left out\n")
         return []
 
@@ -92,7 +92,7 @@ def with_archived(
         else:
             last = block[-1][column]
             found = segments_after(connection, streams, after, by_id=column != _VERSION)
-            archived = _in_order(found, column, partial(warned, state_dir=state_dir))
+            archived = _in_order(found, column, partial(rows_or_warning, state_dir=state_dir))
             there = {row[column] for row in block}
             past = (row for row in archived if after < row[column] < last)
             new = (row for row in past if row[column] not in there)

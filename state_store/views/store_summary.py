@@ -125,11 +125,12 @@ class StoreSummary:
             return []
         from pathlib import Path  # noqa: PLC0415 - by need
 
-        from state_store.archives.reading import warned  # noqa: PLC0415 - by need
+        from state_store.archives.reading import rows_or_warning  # noqa: PLC0415 - by need
         from state_store.archives.segments import segments_after  # noqa: PLC0415 - by need
 
         found = segments_after(self._connection, [stream], 0, by_id=False)
-        past = [row for segment in found for row in warned(segment, Path(self._path).parent)]
+        folder = Path(self._path).parent
+        past = [row for segment in found for row in rows_or_warning(segment, folder)]
         there = {row[3] for row in rows}
         shown = (row for row in past if row[4] in _SHOWN and row[6] not in there)
         return [(row[4], row[1], row[5], row[6]) for row in shown]
