@@ -114,15 +114,8 @@ def _manifest_report(
     repo = _repository(args, ())
     settings = _settings(args, repo)
     survey = RepositoryInfo(settings.environ)
-    options = WaveOptions(
-        settings,
-        repo,
-        progress=_progress(args),
-        stop=stop,
-        survey=survey,
-        from_phase=args.from_phase,
-        clean_up=later,
-    )
+    options = WaveOptions(settings, repo, progress=_progress(args), stop=stop, survey=survey)
+    options = replace(options, from_phase=args.from_phase, clean_up=later)
     request = _wave_request(args, settings, options)
     try:
         plan = check(request, dry=args.dry_run)

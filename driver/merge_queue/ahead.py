@@ -96,6 +96,7 @@ class WaveAhead:
                 pass
 
     def _is_stopped(self) -> bool:
+        """True once the user has stopped the wave."""
         return any(item.wave.gates.stop.is_set for item in [*self._settled, *self._offered])
 
     def _plan(self, item: ItemRun) -> None:
@@ -155,6 +156,7 @@ class WaveAhead:
 
 
 def _may_begin(context: CloneContext, wave: Wave) -> bool:
+    """True if the work ships, and no agent of the wave can reach the checkouts of tests."""
     guard = context.checkout_guard
     return wave.shipping.is_wanted and guard is not None and guard.walled
 

@@ -199,6 +199,7 @@ class Integration:
         return dict(zip(keys, runs, strict=True))
 
     def _run(self, key: Key, again: bool, room: Alone) -> TestRun:
+        """A run of a test. Only the first one, which needs no room, may have been made ahead."""
         context, wave = self._repository, self._wave
         run = None if again or room is not Alone.NO else wave.ahead.take(context, key)
         run = run or run_together(context, wave, key, room, again=again)

@@ -100,18 +100,11 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             mark, key = run_mark(run_dir, wave_id), new_key()
             walls = _walls(request, plan, side, drivers, cleanup)
             places = cleanup.enter_context(contextlib.ExitStack())
-            opener = _opener(request, plan, side, mark, key, walls)
-            contexts = opener.open(cleanup, places)
+            contexts = _opener(request, plan, side, mark, key, walls).open(cleanup, places)
         wave = Wave(
-            wave_id=wave_id,
-            plan=plan.items,
-            state_dir=state_dir,
-            run_dir=run_dir,
-            contexts=contexts,
-            driver=request.driver,
-            settings=plan.settings,
-            shipping=request.shipping,
-            gates=gates,
+            wave_id=wave_id, plan=plan.items, state_dir=state_dir, run_dir=run_dir,
+            contexts=contexts, driver=request.driver, settings=plan.settings,
+            shipping=request.shipping, gates=gates,
             recorder=Recorder(state_dir, wave_id, log, request.options.progress),
             spending=spending,
             processes=side.setups,
@@ -126,7 +119,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
             phase_backends=_phase_backends(request, plan.settings, by_phase),
-        )
+        )  # fmt: skip
         yield _begun(wave, log, cleanup)
         if request.options.clean_up is not None:
             leave([context.folder for context in wave.repositories.values()])

@@ -141,8 +141,7 @@ class RepositoryOpener:
         context.checkouts = context.pool(_trees_for(settings, len(context.paths)))
         context.signer = signer_of(repository, settings.environ, settings.ship.sign, theirs)
         if settings.ship.hooks == "run":
-            into = folder / "hooks"
-            context.hooks = copy_hooks(repository, git, settings.environ, into, theirs)
+            context.hooks = copy_hooks(repository, git, settings.environ, folder / "hooks", theirs)
         return context
 
     def _started_from(

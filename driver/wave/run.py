@@ -89,6 +89,7 @@ def _run_items(wave: Wave, states: Mapping[str, ResumeState]) -> list[ItemOutcom
 
 
 def _settled(wave: Wave, item: ItemRun, states: Mapping[str, ResumeState]) -> ItemOutcome:
+    """Bring an item to its verdict, and let the batch be tested ahead with it."""
     outcome = run_item(item, states[item.slug])
     wave.ahead.settle(item, outcome)
     return outcome
