@@ -64,5 +64,5 @@ def _rows(text: str) -> Iterator[Row]:
             found = json.loads(f"{head}}}")
             number, ts, actor, stream, kind, version, link = (found[key] for key in _KEYS)
             yield number, ts, actor, stream, kind, rest[:-1], version, bytes.fromhex(link)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, RecursionError) as error:
             raise ValueError("a line is no event") from error
