@@ -8,7 +8,7 @@ turns out otherwise just does not find it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from driver.domain.results import ItemOutcome, TestRun, Verdict
 from driver.execution.worker_pool import BackgroundTask
@@ -22,17 +22,24 @@ from state_store.documents.errors import TidegateError
 from state_store.values.lazy_dataclass import dataclass, field, replace
 
 _TICK_S = 0.1
+_NOT_WANTED = "the batch does not need it any more"
 
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """A run of a key; `run` is None if it gave no answer."""
+    """A run of a key; `run` is None if it gave no answer. One that is not wanted any more ends."""
 
     context: CloneContext
     key: Key
     is_begun: bool = False
+    is_wanted: bool = True
     run: TestRun | None = None
     over: threading.Event = field(default_factory=threading.Event)
+
+    def watch(self, root: int, printed: int) -> str:
+        """The reason to end the run; "" for none."""
+        del root, printed
+        return "" if self.is_wanted else _NOT_WANTED
 
 
 class WaveAhead:
@@ -89,8 +96,10 @@ class WaveAhead:
             self._queue.clear()
 
     def close(self) -> None:
-        """Begin no more runs, and wait for those at work unless the wave was stopped."""
+        """Begin no more runs, end those at work, and wait for that unless the wave was stopped."""
         self.stop()
+        for job in self._jobs.values():
+            job.is_wanted = False
         for worker in self._workers:
             while not worker.wait(_TICK_S) and not self._is_stopped():
                 pass
@@ -114,13 +123,21 @@ class WaveAhead:
                 return  # the batch itself will say what is wrong
             with self._lock:
                 others = [job for job in self._queue if job.context is not context]
+                busy = sum(one.is_begun and not one.over.is_set() for one in self._jobs.values())
+                self._end_all_but(keys, context)
                 wanted = [self._jobs.setdefault((top, k), _Job(context, k)) for k in keys]
                 self._queue = [*others, *(job for job in wanted if not job.is_begun)]
-                busy = sum(one.is_begun and not one.over.is_set() for one in self._jobs.values())
                 most = min(self._width, len(self._queue) + busy)
                 while not self._closed and self._at_work < most:
                     self._at_work += 1
                     self._workers.append(BackgroundTask(lambda: self._work(wave)))
+
+    def _end_all_but(self, keys: Collection[Key], context: CloneContext) -> None:
+        """End the runs of other keys: tests that are wanted wait for their slots."""
+        for place, job in [*self._jobs.items()]:
+            if job.context is context and job.key not in keys and not job.over.is_set():
+                job.is_wanted = False
+                del self._jobs[place]
 
     def _entries(self, wave: Wave, key: str) -> tuple[list[Entry], bool]:
         """The first items in the order of commits whose work is known, and True if these are all.
@@ -147,8 +164,10 @@ class WaveAhead:
                 job = self._queue.pop(0)
                 job.is_begun = True
             try:
-                run = run_together(job.context, wave, job.key, Alone.NO, again=False)
-                job.run = None if run.kind in NO_ANSWER else run
+                tree, test = job.key
+                key = tree, replace(test, watch=job.watch)
+                run = run_together(job.context, wave, key, Alone.NO, again=False)
+                job.run = run if job.is_wanted and run.kind not in NO_ANSWER else None
             except (TidegateError, OSError):
                 job.run = None
             finally:

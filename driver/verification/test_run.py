@@ -31,6 +31,7 @@ from driver.runners.result import Counts
 from driver.test_command.invocations import Command
 from driver.verification.alone import settled
 from driver.verification.reports import Reports, counting
+from driver.walls.inside import Watch
 from driver.walls.roles import Places
 from driver.walls.wall import Role
 from driver.walls.wave_walls import Enclosure
@@ -51,7 +52,8 @@ _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
 class Test:
     """A command to run on trees, in `work_dir` of each. `base` is the commit before the work. The
     words of `environment` are added to the variables of a test. `alone` is the room that its item
-    asks for. A variant of a command takes turns with `variant_of` and not with its own runs."""
+    asks for. A variant of a command takes turns with `variant_of` and not with its own runs. Inside
+    of walls `watch` can end a run."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
@@ -61,6 +63,7 @@ class Test:
     environment: tuple[tuple[str, str], ...] = ()
     alone: Alone = field(default=Alone.NO, compare=False)
     variant_of: str | tuple[str, ...] = field(default=(), compare=False)
+    watch: Watch | None = field(default=None, compare=False)
 
     @property
     def name(self) -> TestName:
@@ -155,10 +158,10 @@ def run_test(
     # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden, folder = output.with_name(uuid.uuid4().hex), checkout.path / test.work_dir
 
-    places = replace(wave.places(checkout.path), written=(hidden,))
+    inside = _inside(test, tree, wave, replace(wave.places(checkout.path), written=(hidden,)))
 
     def once(command: Command, variables: Mapping[str, str]) -> CommandResult:
-        marked, walls = {**variables, **new_mark(wave.key)}, _inside(test, tree, wave, places)
+        marked, walls = {**variables, **new_mark(wave.key)}, replace(inside, watch=test.watch)
         limits = CommandLimits(wave.settings.verify.timeout_s, marked, hidden, walls)
         return run_test_command(wave.driver, counting(command), folder, limits)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from driver.walls.wall import Level, Limits, Means, Wall
 from state_store.values.lazy_dataclass import replace
 from tools.settings.load import process_environment
 
+Watch = Callable[[int, int], str]
 _ENGINE_S = 60.0
 
 
@@ -34,7 +36,7 @@ def run_inside(
     counted = Limits() if means.level is Level.CONTAINER else wall.limits
     with scratch_folder() as folder, group_for(counted) as group:
         status = folder / STATUS
-        watched = replace(command, argv=inner, watch=watch_of(wall, group))
+        watched = replace(command, argv=inner, watch=_both(command.watch, watch_of(wall, group)))
         if means.level is Level.CONTAINER:
             finished = _in_container(processes, watched, wall, means, folder, name)
         else:
@@ -50,6 +52,13 @@ def run_inside(
     last = finished.stderr.strip().rpartition("\n")[2]
     words = f"{reason}: {last}" if last else reason
     return replace(finished, ending=Ending.COULD_NOT_START, exit_code=None, reason=words)
+
+
+def _both(first: Watch | None, second: Watch | None) -> Watch | None:
+    """One watch that ends a run if either would. Without both, nothing has to be watched."""
+    if first is None or second is None:
+        return first or second
+    return lambda root, printed: first(root, printed) or second(root, printed)
 
 
 def _in_container(

@@ -15,7 +15,7 @@ from driver.homes.compiled import CompilerCaches
 from driver.homes.login import LoginFile, give_back
 from driver.homes.private_home import HomeRecipe
 from driver.walls.choice import Asked, Chosen, WallRefusedError, walls_here
-from driver.walls.inside import remove_left_containers, run_inside
+from driver.walls.inside import Watch, remove_left_containers, run_inside
 from driver.walls.machine import limits_of
 from driver.walls.roles import Places, RoleSettings, System, wall_of
 from driver.walls.system import beside_an_image, is_of_system, system_here
@@ -29,13 +29,15 @@ from tools.settings.run_sections import HOST, PRIVATE, RoleSandboxSettings
 @dataclass(frozen=True, slots=True)
 class Enclosure:
     """The wall of one command, ready to run it. A backend gets it with a test or a request. Without
-    a `recipe` the command has the home and temporary folder of its environment."""
+    a `recipe` the command has the home and temporary folder of its environment. `watch` can end it,
+    as that of a `Command`."""
 
     wall: Wall
     means: Means
     places: Places
     recipe: HomeRecipe | None = None
     caches: CompilerCaches | None = None
+    watch: Watch | None = None
 
     @property
     def name(self) -> str:
@@ -44,6 +46,7 @@ class Enclosure:
 
     def run(self, processes: Processes, command: Command, *, name: str = "") -> Finished:
         """Run the command to its end inside, as `Processes.run` does outside."""
+        command = replace(command, watch=self.watch or command.watch)
         if self.recipe is None:
             return run_inside(processes, command, self.wall, self.means, name=name)
         with self._own_folders() as (home, temporary):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from driver.terminal.progress import Progress
+from tests.support.processes import eventually
 from tests.support.walls import CLOSED_LEVELS, needs
 from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
 
@@ -104,6 +107,31 @@ def test_work_that_breaks_others_is_evicted_as_without_runs_ahead(tmp_path: Path
     last = tree_at(scene, report["sha"])
     green = {(f"sh check.sh {slug}", last) for slug in "ab"}
     assert green <= {*together(report)}
+
+
+def test_a_run_for_a_batch_that_will_not_be_ends_at_once(tmp_path: Path) -> None:
+    scene, said = walled(tmp_path), Said("b: verified")
+    nap = f"sleep 300.{os.getpid()}"
+    scene.repo.commit({"check.sh": f"grep -q good $1.txt && {{ ! grep -q bad c.txt || {nap}; }}\n"})
+    scripts = steps(said, c="bad\n")
+
+    def wait(agent: Agent) -> None:
+        assert eventually(lambda: runs(nap))
+        agent.write({"c.txt": "bad\n"})
+
+    scripts["c"][1:] = [wait]
+    driver = Enclosed(scripts, environ=scene.environ)
+    report = scene.run(driver, ITEMS, progress=Progress(said))
+    assert verdicts(report) == {"a": "verified", "b": "verified", "c": "failed"}
+    assert report["shipped"] == ["a", "b"]
+    assert "killed" in said.getvalue()
+    assert not runs(nap)
+
+
+def runs(command: str) -> bool:
+    """True if a process of this command line is at work."""
+    told = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return command in told.stdout.splitlines()
 
 
 def test_nothing_runs_ahead_where_agents_reach_the_checkouts_of_tests(tmp_path: Path) -> None:
