@@ -33,6 +33,7 @@ _USER_NAMESPACES = (
     "AppArmor profile for bwrap alone"
 )
 _INSTALL_BWRAP = "install bubblewrap (the program bwrap)"
+_STRONGEST = 'set [sandbox] level to "auto", which takes the strongest walls of this machine'
 
 
 def check_git(environ: Mapping[str, str], folder: Path) -> CheckResult:
@@ -65,7 +66,8 @@ def judge_sandbox(chosen: Chosen, *, by_choice: bool = False) -> CheckResult:
     detail = "; ".join((shown, *over))
     if means.is_closed:
         return passed("sandbox", detail)
-    return warned("sandbox", f"{detail}: agents can reach all your files", _remedy(detail))
+    remedy = _STRONGEST if by_choice and sys.platform == "linux" else _remedy(detail)
+    return warned("sandbox", f"{detail}: agents can reach all your files", remedy)
 
 
 def _remedy(detail: str) -> str:

@@ -118,6 +118,14 @@ def test_a_level_that_was_named_is_not_compared_with_a_stronger_one() -> None:
     assert named.detail == "landlock-7"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is one remedy for all")
+@pytest.mark.parametrize("level", [Walled.LIMITS, Walled.NONE])
+def test_the_remedy_of_a_weak_level_that_was_named_is_the_setting(level: Walled) -> None:
+    remedy = judge_sandbox(Chosen(Means(level)), by_choice=True).remedy
+    assert "[sandbox] level" in remedy
+    assert "bubblewrap" not in remedy
+
+
 @pytest.mark.parametrize(
     ("wanted", "level"), [(None, Level.OK), (2, Level.OK), (1, Level.OK), (3, Level.WARN)]
 )
