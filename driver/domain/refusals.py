@@ -21,6 +21,7 @@ class Refusal(NamedTuple):
 _AGENT = "nothing at first: the agent is told and repairs it. If it stays, say so in the prompt"
 _TEST = "read the output file of the test, which the report names (`outputFile`)"
 _PERSON = "decide, set the item's status to `todo`, and the kept work is proven again"
+ON_BASE_TOO = "its test does so on the base as well"
 
 REFUSALS = (
     # What the agent did.
@@ -63,7 +64,7 @@ REFUSALS = (
     Refusal("the agent failed", "failed", "read the agent's output in the run's folder"),
     # The test.
     Refusal(
-        "its test does so on the base as well",
+        ON_BASE_TOO,
         "undecided",
         f"mend the test, not the work; then {_PERSON}",
     ),

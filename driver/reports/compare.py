@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from driver.domain.refusals import words_of
+from driver.domain.refusals import ON_BASE_TOO, words_of
 from driver.reports.overview import Item, overview
 from state_store.values.lazy_dataclass import dataclass
 
@@ -167,5 +167,8 @@ def _reason(item: Item) -> str:
     """The words of our table of refusals, which are the same for the same reason."""
     if item.outcome in _NEVER_RAN:
         return item.outcome
-    named = words_of(item.reason)
+    said, on_base, _ = item.reason.partition(f"; {ON_BASE_TOO}")
+    named = words_of(said)
+    if on_base:
+        named = f"{named}; {ON_BASE_TOO}" if named else ON_BASE_TOO
     return f"{item.outcome}: {named}" if named else item.outcome

@@ -235,6 +235,20 @@ def test_waves_are_compared_by_backend_model_and_reason() -> None:
     assert "refused: changed outside its files" in found.reasons
 
 
+def test_the_reason_of_a_test_that_fails_on_the_base_too_says_how_it_fails() -> None:
+    made = reported.report(1)
+    (item,) = made["wave"]["built"]
+    made["wave"]["shipped"] = []
+    item["verified"], item["verdict"] = False, "undecided"
+    item["error"] = (
+        "the test run changed tracked files: a.db; its test does so on the base as well: mend it"
+    )
+    (reason,) = compare([compared(1.0, made)]).reasons
+    assert reason == (
+        "undecided: the test run changed tracked files; its test does so on the base as well"
+    )
+
+
 def test_past_waves_are_found_by_the_begin_of_their_name(tmp_path: Path) -> None:
     for name in ("aa1", "aa2", "b"):
         made = reported.report(2)
