@@ -122,9 +122,19 @@ class LayeredCopies:
             if not works or not (upper / "file").is_file():
                 return False
             self.copies.copy_to(self._folder / "lower")
+            is_as_before = (lower / "file").read_text(encoding="ascii") == "lower\n"
+            return is_as_before and _all_ours(self._folder / "lower")
         except OSError:
             return False
-        return (lower / "file").read_text(encoding="ascii") == "lower\n"
+
+
+def _all_ours(top: Path) -> bool:
+    """True if commands inside may change all files: a user's namespace knows only one group."""
+    if os.geteuid() == 0:
+        return True
+    ours, paths = (os.geteuid(), os.getegid()), [str(top)]
+    paths += [f"{at}/{name}" for at, *inside in os.walk(top) for name in itertools.chain(*inside)]
+    return all((found.st_uid, found.st_gid) == ours for found in map(os.lstat, paths))
 
 
 class LayeredCopy(LaidCopy):
