@@ -165,9 +165,11 @@ def _steps(
         yield starter.Step(pyproject, made=False, note=note)
     else:
         yield starter.place(repo.top / "tidegate.toml", _settings_text(args))
+    before = _excluded(repo)
     prepare_state_dir(state_dir, place.settings.environ)
+    written = _excluded(repo) != before
     yield from starter.backlog(state_dir)
-    yield _hidden(repo, state_dir, shared=args.gitignore)
+    yield _hidden(repo, state_dir, shared=args.gitignore, written=written)
     for kind in dict.fromkeys(args.workflow or ()):
         yield from starter.workflow(kind, repo.top, state_dir)
     if args.skills:
@@ -221,7 +223,14 @@ def _next_commands(args: argparse.Namespace, state_dir: Path) -> list[str]:
     return [f"{_program()} {typed(*one)}" for one in words]
 
 
-def _hidden(repo: Repository, state_dir: Path, *, shared: bool) -> Step:
+def _excluded(repo: Repository) -> bytes:
+    from state_store.documents.files import read_bytes
+
+    path = repo.common_dir / "info" / "exclude"
+    return read_bytes(path) if path.is_file() else b""
+
+
+def _hidden(repo: Repository, state_dir: Path, *, shared: bool, written: bool) -> Step:
     from tools.starter import Step, ignore
 
     top = repo.top.resolve()
@@ -230,8 +239,8 @@ def _hidden(repo: Repository, state_dir: Path, *, shared: bool) -> Step:
     inside = f"/{state_dir.relative_to(top).as_posix()}/"
     if shared:
         return ignore(repo.top / ".gitignore", inside)
-    # prepare_state_dir has written the line.
-    return Step(repo.common_dir / "info" / "exclude", made=True, note=f"line {inside}")
+    # prepare_state_dir has written the line, unless it was there.
+    return Step(repo.common_dir / "info" / "exclude", made=written, note=f"line {inside}")
 
 
 if __name__ == "__main__":

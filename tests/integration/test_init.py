@@ -96,6 +96,13 @@ def test_the_backlog_it_makes_can_be_run_once_its_item_is_to_do(repo: Checkout) 
 
 
 @on_repo
+def test_a_second_call_says_that_it_made_nothing(repo: Checkout) -> None:
+    first, second = init(repo)[1], init(repo)[1]
+    assert "made: " in first
+    assert "made: " not in second
+
+
+@on_repo
 def test_what_is_there_is_kept_to_the_byte(repo: Checkout) -> None:
     theirs = {
         "tidegate.toml": "[backend]\nname = 'command'\n",
