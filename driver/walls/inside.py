@@ -55,7 +55,7 @@ def run_inside(
 
 
 def _both(first: Watch | None, second: Watch | None) -> Watch | None:
-    """One watch that ends a run if either would. Without both, nothing has to be watched."""
+    """End a run if either watch would. Without both, nothing has to be watched."""
     if first is None or second is None:
         return first or second
     return lambda root, printed: first(root, printed) or second(root, printed)
