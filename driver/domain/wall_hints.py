@@ -26,7 +26,10 @@ _AT_LANDLOCK = (
         "`unix_sockets = true`",
     ),
 )
+# A copied folder is a mount there; where a set-up runs, each place has a copy of its own instead.
+_COPIES = '`setup = ["true"]` in [workspace]'
 _HINTS = (
+    (r"(?:Device or resource|[Rr]esource) busy|EBUSY|Invalid cross-device link|EXDEV", _COPIES),
     (
         r"(?:Temporary failure in )?name resolution|Could not resolve host|EAI_AGAIN"
         r"|Network is unreachable|ENETUNREACH|network is unreachable",
@@ -60,7 +63,8 @@ def about_walls(level: str, output: str, role: str = "test") -> str:
         if found := re.search(pattern, output, re.MULTILINE):
             quoted = found[0].splitlines()[-1].strip().replace('"', "'")
             # The setting stands first, as short reports cut the end.
-            return f'{begin}, and {setting} in [sandbox.{role}] would allow: "{quoted}"'
+            where = "" if setting is _COPIES else f" in [sandbox.{role}]"
+            return f'{begin}, and {setting}{where} would allow: "{quoted}"'
     often = " (a socket by a path: `unix_sockets = true`)" if level.startswith(_LANDLOCK) else ""
     return f"{begin}; if it needs more of this machine, allow that in [sandbox.{role}]{often}"
 

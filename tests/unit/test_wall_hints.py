@@ -57,6 +57,21 @@ def test_sockets_and_shared_memory_want_settings_of_their_own_at_landlock(
     assert "unix_sockets" not in about_walls("bwrap", output)
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        "rm: cannot remove 'node_modules': Device or resource busy",
+        "OSError: [Errno 18] Invalid cross-device link: 'a' -> 'node_modules/a'",
+        "Error: EBUSY: resource busy or locked, rmdir '/x/node_modules'",
+    ],
+)
+def test_a_copied_folder_that_cannot_be_moved_names_the_setting_for_copies(output: str) -> None:
+    told = about_walls("bwrap", output)
+    assert 'and `setup = ["true"]` in [workspace] would allow' in told
+    assert "[sandbox." not in told
+    assert hint_in(told) == told
+
+
 def test_a_hint_names_the_role_whose_command_failed() -> None:
     told = about_walls("landlock-7", "touch: cannot touch '/x': Read-only file system", "setup")
     assert told.startswith("the set-up ran inside of walls (landlock-7), and ")
