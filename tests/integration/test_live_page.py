@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,18 +64,20 @@ def ask(
         connection.close()
 
 
-def messages(server: LivePageServer) -> Iterator[dict[str, Any]]:
-    """The messages of a stream, as a browser gets them."""
-    return messages_at(server.server_port)
+def messages(
+    server: LivePageServer, failures: Sequence[BaseException] = ()
+) -> Iterator[dict[str, Any]]:
+    """The messages of a stream, as a browser gets them, until there is one of `failures`."""
+    return messages_at(server.server_port, failures)
 
 
-def messages_at(port: int) -> Iterator[dict[str, Any]]:
+def messages_at(port: int, failures: Sequence[BaseException] = ()) -> Iterator[dict[str, Any]]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         connection.request("GET", "/events")
         answer = connection.getresponse()
         assert answer.getheader("Content-Type") == "text/event-stream"
-        while line := answer.readline():
+        while (line := answer.readline()) and not failures:
             if line.startswith(b"data: "):
                 yield json.loads(line.removeprefix(b"data: "))
     finally:
@@ -117,10 +119,19 @@ def test_a_wave_of_twenty_items_is_watched_to_its_end(scene: Scene) -> None:
         assert watching.wait(PATIENCE_S)
         agent.write({f"{agent.request.environment['TIDEGATE_ITEM']}.txt": "x"})
 
+    failures = list[BaseException]()
+
+    def play() -> None:
+        try:
+            scene.play(dict.fromkeys(slugs, agent), items)
+        except BaseException as failure:  # the stream would not end
+            failures.append(failure)
+            raise
+
     with served(scene.state, scene.environ) as server:
-        run = threading.Thread(target=scene.play, args=(dict.fromkeys(slugs, agent), items))
+        run = threading.Thread(target=play)
         run.start()
-        for message in messages(server):
+        for message in messages(server, failures):
             for one in message["items"]:
                 seen.setdefault(one["name"], set()).add(one["phase"])
             state += [message["wave"]] if "wave" in message else []
@@ -129,6 +140,7 @@ def test_a_wave_of_twenty_items_is_watched_to_its_end(scene: Scene) -> None:
             if state and state[-1]["finished"]:
                 break
         run.join()
+        assert failures == []
         *_, last = [state[-1]]
     assert sorted(seen) == sorted(slugs)
     assert all(phases & {"shipped"} for phases in seen.values())
