@@ -214,7 +214,6 @@ def test_a_remote_that_refuses_gets_the_same_commits_from_the_next_run(
     assert ships_what_is_owed(scene, mode) == kept
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("mode", ["branch", pytest.param("current", marks=pytest.mark.sweep)])
 def test_a_branch_that_advances_twice_gets_the_work_from_the_next_run_proven_anew(
     tmp_path: Path, mode: str

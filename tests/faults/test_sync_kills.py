@@ -69,7 +69,6 @@ def by_id(items: Any) -> dict[str, Any]:
     return {item["id"]: {k: v for k, v in item.items() if k != "id"} for item in items}
 
 
-@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_a_sync_killed_at_any_point_is_finished_by_the_next(tmp_path: Path) -> None:
     start = prepared(tmp_path / "start")
