@@ -37,6 +37,7 @@ from state_store.sql.connection import Connection
 
 T = TypeVar("T")
 TRIES = 8
+_KEPT_S = 24 * 3600  # for a row in `commits`: its process asks for it within seconds
 _SUSPENDED_S = 30  # after which the server ends the transaction of a process that was stopped
 _POLL_S = 0.25
 _IS_ARMED = active()
@@ -142,12 +143,14 @@ class Servers:
 
     def _begun(self) -> Speaker:
         writer = self._writer = self._usable(self._writer)
+        now = "extract(epoch FROM clock_timestamp())::float8"
+        forget = "" if self._has_written else f"DELETE FROM commits WHERE at < {now} - {_KEPT_S}; "
         try:
             *_, (_, row) = writer.script(
                 f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({self._turn});"
-                f"INSERT INTO commits VALUES('{self._name}', '{self._key}', 0) "
-                "ON CONFLICT(writer) DO UPDATE SET key = excluded.key; "
-                "SELECT extract(epoch FROM clock_timestamp())::float8, "
+                f"{forget}INSERT INTO commits VALUES('{self._name}', '{self._key}', {now}) "
+                "ON CONFLICT(writer) DO UPDATE SET key = excluded.key, at = excluded.at; "
+                f"SELECT {now}, "
                 "(SELECT COALESCE(MAX(id), 0) FROM events)"
             )
         except BaseException:
@@ -186,6 +189,7 @@ class Servers:
         try:
             (tag, _), *_ = writer.script(f"COMMIT; NOTIFY {self._channel}")
             if tag == "COMMIT":
+                self._has_written = True
                 return
             failed = RuntimeError("a statement before had failed")
         except driver().Error as error:
@@ -282,7 +286,7 @@ class Servers:
         self._writer = self._reader = self._listener = None
         self._writing_thread = self._last_id = None
         self._name, self._key = secrets.token_hex(8), ""
-        self._is_next = False
+        self._is_next = self._has_written = False
         self._began = _instant(0.0)
 
     def _writing(self) -> Speaker | None:
