@@ -49,10 +49,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The default run writes to memory where it can: its thousands of flushes wait for the disk a
-    third of the time. What is measured, and the long runs, use the disk."""
-    is_default = "not bench" in config.option.markexpr and config.option.basetemp is None
-    if is_default and _is_roomy(IN_MEMORY):
+    """The default run and `more` write to memory where they can, as their many flushes wait for
+    the disk a third of the time. What is measured, and sweeps, use the disk."""
+    marks = config.option.markexpr
+    is_usual = "not bench" in marks or marks == "more"
+    if is_usual and config.option.basetemp is None and _is_roomy(IN_MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 

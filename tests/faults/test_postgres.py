@@ -59,20 +59,17 @@ def test_a_schema_may_have_the_name_of_a_word_of_sql(postgres: Server, tmp_path:
 
 
 def test_processes_that_ended_days_ago_leave_no_rows(
-    store: EventStore, address: Address, tmp_path: Path
+    postgres: Server, store: EventStore, address: Address, tmp_path: Path
 ) -> None:
-    import psycopg  # noqa: PLC0415 - the fixture skips without it
-
+    rows = f"{address.schema}.commits"
     store.append("x", "noted", {}, "test")
-    with psycopg.connect(address.url, autocommit=True) as connection:
-        rows = f"{address.schema}.commits"
-        connection.execute(f"UPDATE {rows} SET at = at - 90000")
-        with opened(address, tmp_path / "other") as other:
-            other.append("x", "noted", {}, "test")
-            other.append("x", "noted", {}, "test")
-        store.append("x", "noted", {}, "test")
-        ages = f"SELECT extract(epoch FROM now()) - at < 3600 FROM {rows}"
-        assert connection.execute(ages).fetchall() == [(True,), (True,)]
+    postgres.ask(f"UPDATE {rows} SET at = at - 90000")
+    with opened(address, tmp_path / "other") as other:
+        other.append("x", "noted", {}, "test")
+        other.append("x", "noted", {}, "test")
+    store.append("x", "noted", {}, "test")
+    ages = postgres.ask(f"SELECT extract(epoch FROM now()) - at < 3600 FROM {rows}")
+    assert ages == [(True,), (True,)]
 
 
 # Refusals: one sentence each, and nothing is made

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from state_store.postgres.driver import driver
+
 LOCKED = "locked"  # the user who needs a password
 _FAST = "-c fsync=off -c full_page_writes=off -c max_connections=200 -c listen_addresses="
 
@@ -36,9 +38,7 @@ class Server:
 
     def ask(self, *statements: str) -> Any:
         """Run statements as the owner of everything; the rows of the last."""
-        from psycopg import connect  # noqa: PLC0415 - only with its driver
-
-        with connect(self.url, autocommit=True) as connection:
+        with driver().connect(self.url, autocommit=True) as connection:
             for one in statements:
                 cursor = connection.execute(one)
             return cursor.fetchall() if cursor.description else None
