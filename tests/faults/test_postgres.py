@@ -62,11 +62,10 @@ def test_processes_that_ended_days_ago_leave_no_rows(
     postgres: Server, store: EventStore, address: Address, tmp_path: Path
 ) -> None:
     rows = f"{address.schema}.commits"
-    store.append("x", "noted", {}, "test")
-    postgres.ask(f"UPDATE {rows} SET at = at - 90000")
-    with opened(address, tmp_path / "other") as other:
-        other.append("x", "noted", {}, "test")
-        other.append("x", "noted", {}, "test")
+    for folder, age_s in (("days ago", 90_000), ("today", 0)):
+        with opened(address, tmp_path / folder) as other:
+            other.append("x", "noted", {}, "test")
+        postgres.ask(f"UPDATE {rows} SET at = at - {age_s}")
     store.append("x", "noted", {}, "test")
     ages = postgres.ask(f"SELECT extract(epoch FROM now()) - at < 3600 FROM {rows}")
     assert ages == [(True,), (True,)]
