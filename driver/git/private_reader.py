@@ -22,6 +22,7 @@ from driver.git.command import (
     raw,
     records,
     run_git,
+    talking,
     text,
 )
 from driver.git.commit_spec import change_of, changes_between
@@ -55,7 +56,8 @@ class PrivateDir:
         env = private_environment(environ, path)
         if keeps_what_git_needs(path):
             config = "\tfilemode = true\n\tbare = true\n"
-            lay_git_dir(path, repo, head="ref: refs/heads/none", config=config)
+            with talking(("git", "init")):
+                lay_git_dir(path, repo, head="ref: refs/heads/none", config=config)
         else:
             kind = f"--object-format={repo.object_format}"
             init = ("init", "--quiet", "--bare", "--template=", kind, str(path))

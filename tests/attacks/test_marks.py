@@ -45,6 +45,11 @@ def test_no_variable_of_one_run_is_found_again_in_another(folder: Path) -> None:
         "SHLVL",
         "_",
         "OLDPWD",
+        "TMP",
+        "TEMP",
+        "MAVEN_OPTS",
+        "GRADLE_OPTS",
+        "GRADLE_USER_HOME",
     }
     names = [name for one in found for name in {*one} - usual]
     assert len(names) == len(set(names)) == len(found)
