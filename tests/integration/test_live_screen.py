@@ -197,7 +197,7 @@ while os.WIFSTOPPED(status := os.waitpid(job.pid, os.WUNTRACED)[1]):
     os.tcsetpgrp(2, os.getpid())
     os.write(2, b"".join(b"shell %d\\r\\n" % n for n in range(5)))
     os.tcsetpgrp(2, job.pid)
-    os.kill(job.pid, signal.SIGCONT)
+    os.killpg(job.pid, signal.SIGCONT)  # as shells do: its children were stopped, too
 os._exit(os.waitstatus_to_exitcode(status))
 """
 
