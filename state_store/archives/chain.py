@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 START = b""  # the hash before the first row of a stream
@@ -18,3 +18,9 @@ def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
     sizes = f"{version} {ts!r} {len(stream)} {len(actor)} {len(kind)} "
     text = f"{sizes}{stream}{actor}{kind}{payload}"
     return hashlib.sha256(previous + text.encode("utf-8")).digest()
+
+
+def are_linked(rows: Iterable[Sequence[Any]], link: bytes) -> bool:
+    """True if each row has the link that follows from the row before it, and the first that from
+    `link`. `rows` are as in the table of events."""
+    return all((link := row_hash(link, row[1:7])) == row[7] for row in rows)

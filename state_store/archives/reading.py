@@ -10,7 +10,7 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
-from state_store.archives.chain import row_hash
+from state_store.archives.chain import are_linked
 from state_store.archives.members import Row, decoded
 from state_store.archives.segments import Segment, archive_path, segments_after
 from state_store.sql.connection import Connection
@@ -45,20 +45,13 @@ def rows_of(segment: Segment, state_dir: Path) -> list[Row]:
         rows = decoded(member)
     except ValueError as error:
         raise BadArchiveError(path, f"cannot be read: {error}") from error
-    if not _is_whole(segment, rows):
+    versions = [row[_VERSION] for row in rows]
+    is_all = versions == [*range(segment.first, segment.last + 1)]
+    is_of_stream = all(row[3] == segment.stream for row in rows)
+    is_linked = are_linked(rows, segment.root) and [row[7] for row in rows][-1:] == [segment.link]
+    if not (is_all and is_of_stream and is_linked):
         raise BadArchiveError(path, "was changed after it was written")
     return rows
-
-
-def _is_whole(segment: Segment, rows: Sequence[Row]) -> bool:
-    if [row[_VERSION] for row in rows] != [*range(segment.first, segment.last + 1)]:
-        return False
-    link = segment.root
-    for row in rows:
-        link = row_hash(link, row[1:7])
-        if link != row[7] or row[3] != segment.stream:
-            return False
-    return link == segment.link
 
 
 def rows_or_warning(segment: Segment, state_dir: Path) -> list[Row]:

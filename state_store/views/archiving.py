@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from state_store.archives.chain import START, row_hash
+from state_store.archives.chain import START, are_linked
 from state_store.archives.members import Row, encoded, split
 from state_store.archives.segments import (
     FOLDER,
@@ -108,18 +108,11 @@ def missing_archives(database: Path) -> list[Path]:
     ]
 
 
-def old_parts(store: EventStore, before: float, live: Collection[str]) -> list[Part]:
-    """The events that are older than a time: whole streams of waves that are not `live`, which are
-    names of folders, and the beginnings of other long streams. No item is computed from them."""
-    connections = store.connections
-    with connections.translated:
-        known = connections.archives is not None
-        return _old_parts(connections.reader(), before, live, has_archives=known)
-
-
 def _old_parts(
     connection: Connection, before: float, live: Collection[str], *, has_archives: bool
 ) -> list[Part]:
+    """The events that are older than a time: whole streams of waves that are not `live`, which are
+    names of folders, and the beginnings of other long streams. No item is computed from them."""
     query = (
         "SELECT stream, MAX(version), MAX(ts), SUM(LENGTH(payload)) FROM events "
         "WHERE stream >= ? AND stream < ? GROUP BY stream HAVING COUNT(*) > 1 ORDER BY MIN(id)"
@@ -214,13 +207,11 @@ def _rows(connection: Connection, part: Part) -> tuple[list[Row], bytes]:
 
 def _encoded(part: Part, rows: Sequence[Row], root: bytes) -> bytes:
     """The member of a part. Raises ValueError if its events are not those that were written."""
-    if [row[6] for row in rows] != [*range(part.first, part.last + 1)] or not _linked(rows, root):
+    if [row[6] for row in rows] != [*range(part.first, part.last + 1)] or not are_linked(
+        rows, root
+    ):
         raise ValueError("an event is missing or was changed")
     return encoded(rows)
-
-
-def _linked(rows: Sequence[Row], root: bytes) -> bool:
-    return all((root := row_hash(root, row[1:7])) == row[7] for row in rows)
 
 
 def _described(path: Path, segments: Sequence[Segment]) -> dict[str, Any]:
@@ -282,7 +273,7 @@ def adopt(store: EventStore) -> tuple[frozenset[str], set[int]]:
                 before = newest.get(rows[0][3])
                 version, root = (before[6], before[7]) if before else (0, START)
                 if rows[-1][6] > version:  # else it was noted again, in another archive
-                    if rows[0][6] != version + 1 or not _linked(rows, root):
+                    if rows[0][6] != version + 1 or not are_linked(rows, root):
                         raise ValueError("it does not follow what is known")
                     segments.append(Segment.of(rows, root, number, start, len(member)))
                     newest[rows[0][3]] = rows[-1]

@@ -20,7 +20,8 @@ from tests.support.programs import ROOT
 ARCHIVING = """
 import sys, time
 from state_store.database.store import EventStore
-from state_store.views.archiving import archive, old_parts
+from state_store.views.archiving import archive
+from tests.support.archives import old_parts
 with EventStore(sys.argv[1]) as store:
     list(archive(store, old_parts(store, time.time() + 60, ())))
     store.connections.compact(whole=True)

@@ -24,13 +24,13 @@ from state_store.views.archiving import (
     Part,
     archive,
     has_free_pages,
-    old_parts,
     remove_spare,
     unnoted,
 )
 from state_store.views.rebuild import examine, rebuild
 from state_store.views.reconcile import reconcile_stores
 from state_store.views.store_summary import StoreSummary
+from tests.support.archives import old_parts
 from tests.support.interpreter import PYTHON
 from tests.support.programs import ROOT
 
@@ -39,7 +39,8 @@ Events = list[dict[str, Any]]
 ARCHIVING = """
 import sys, time
 from state_store.database.store import EventStore
-from state_store.views.archiving import archive, old_parts
+from state_store.views.archiving import archive
+from tests.support.archives import old_parts
 with EventStore(sys.argv[1]) as store:
     for done in archive(store, old_parts(store, time.time() + 60, ())):
         print(done.events)
