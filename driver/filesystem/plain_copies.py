@@ -8,20 +8,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from driver.filesystem.descriptors import write_all
+from driver.filesystem.descriptors import share_blocks, write_all
 from driver.filesystem.open_folders import FOLDER, NotPlainError, open_folder
 from driver.filesystem.tree import copy_into
 from state_store.values.lazy_dataclass import dataclass
 
-if sys.platform == "linux":
-    import fcntl
-
-_CLONE_RANGE = 0x40049409  # FICLONE
 _CHUNK = 1 << 20
 _DEEPEST = 200  # two folders of each level are open
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -130,12 +125,9 @@ def _opened(folder: int, name: str, flags: int) -> Iterator[int]:
 
 def _copy_content(old: int, new: int) -> None:
     """Share the disk blocks of the original, or copy them where the file system cannot."""
-    if sys.platform == "linux":
-        with suppress(OSError):
-            fcntl.ioctl(new, _CLONE_RANGE, old)
-            return
-    while chunk := os.read(old, _CHUNK):
-        write_all(new, chunk)
+    if not share_blocks(old, new):
+        while chunk := os.read(old, _CHUNK):
+            write_all(new, chunk)
 
 
 def _make_alike(old: int, new: int) -> None:

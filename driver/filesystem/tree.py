@@ -14,11 +14,9 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from driver.filesystem.descriptors import share_blocks
 from state_store.documents.errors import TidegateError
 from state_store.values.lazy_dataclass import dataclass, field
-
-if sys.platform != "win32":
-    import fcntl
 
 MAX_FILE_BYTES = 1 << 29
 MAX_TOUCHED_FILES = 200_000
@@ -188,22 +186,14 @@ def _special_files(folder: str, names: list[str]) -> list[str]:
 
 
 def _copy_file(source: str, target: str) -> None:
-    if Path(source).is_symlink() or not _share_blocks(source, target):
-        shutil.copy2(source, target, follow_symlinks=False)
-    else:
+    is_shared = False
+    if sys.platform == "linux" and not Path(source).is_symlink():
+        with Path(source).open("rb") as old, Path(target).open("wb") as new:
+            is_shared = share_blocks(old.fileno(), new.fileno())
+    if is_shared:
         shutil.copystat(source, target)
-
-
-def _share_blocks(source: str, target: str) -> bool:
-    if sys.platform != "linux":
-        return False
-    clone_range = 0x40049409  # FICLONE
-    with Path(source).open("rb") as old, Path(target).open("wb") as new:
-        try:
-            fcntl.ioctl(new.fileno(), clone_range, old.fileno())
-        except OSError:
-            return False
-    return True
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def remove_tree(top: Path) -> None:
