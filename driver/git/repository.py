@@ -89,8 +89,8 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
 
 
 def opened_again(repo: Repository, environ: Mapping[str, str]) -> Repository:
-    """The same checkout at the commit and branch that it shows now. Raises as `open_repository`
-    does, which is asked unless the files of git tell the commit for certain."""
+    """Read again which commit and branch a checkout shows. Raises as `open_repository` does, which
+    is asked unless the files of git name the commit for certain."""
     with suppress(OSError):
         branch = _branch_of(repo, environ)
         head = _commit_in_files(repo, f"refs/heads/{branch}") if branch else None

@@ -168,7 +168,7 @@ def seccomp_filter(
 
 
 def engine_profile(allowed_families: Iterable[int]) -> str:
-    """The same rules as engines of containers take them. Those of engines by themselves let a
+    """Write the same rules in the form that engines of containers take. Their own rules let a
     command make namespaces."""
     allowed = tuple(allowed_families)
     refused = [

@@ -1,6 +1,6 @@
 """The places of stores whose rows are not in their state folder.
 
-The settings make them known, so that whoever opens the store of a folder opens the right one.
+The settings make them known, so that each caller opens the right store of a folder.
 """
 
 from __future__ import annotations
