@@ -30,6 +30,7 @@ from state_store.database.schema import (
 from state_store.documents.errors import CannotRunError
 from state_store.documents.failpoints import active, failpoint
 from state_store.documents.locks import QUEUE_PATIENCE_S, LockQueue
+from state_store.sql.connection import writing
 
 T = TypeVar("T")
 LOOK_EVERY_S = 0.05
@@ -69,7 +70,8 @@ class Database:
         with translated(path):
             ours = check_ours(self.reader(), path)
         if not ours:
-            with self.writing() as connection:
+            with writing(self):
+                connection = self.reader()
                 if not check_ours(connection, path):
                     take_over(connection, path)
                     fill(connection)
@@ -128,23 +130,8 @@ class Database:
 
     @property
     def is_writing(self) -> bool:
-        """True if this thread is inside `writing`."""
+        """True if this thread has a transaction open."""
         return self._writing_thread == threading.get_ident()
-
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction on the writer's connection. Any error inside rolls it back.
-
-        Entering raises StoreBusyError if another process does not end its write.
-        """
-        with translated(self.path):
-            connection = self.begin()
-            try:
-                yield connection
-            except BaseException:
-                self.end(good=False)
-                raise
-            self.end(good=True)
 
     def begin(self) -> sqlite3.Connection:
         """Begin a transaction of this thread; `end` must follow. Errors are not translated."""

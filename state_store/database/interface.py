@@ -33,7 +33,29 @@ Item = dict[str, Any]
 Note = Callable[[], Path | None]
 
 
-class StoreTransaction(Protocol):
+class StoreAccess(Protocol):
+    """Both a store and a transaction do this. A transaction sees its own changes."""
+
+    def append(
+        self,
+        stream: str,
+        event_type: str,
+        payload: Any,
+        actor: str = ...,
+        expected_version: int | None = ...,
+    ) -> int:
+        """Append one event and return its version. A store joins an open transaction of this
+        thread. Raises ConcurrencyConflict if the stream is not at `expected_version`, ValueError or
+        TypeError if the payload is not JSON."""
+
+    def item(self, item_id: str, stream: str = ...) -> Item | None:
+        """The present item with this id, or None."""
+
+    def lease_row(self, resource: str) -> LeaseRow | None:
+        """The newest grant on a resource, even if ended; None if there was none."""
+
+
+class StoreTransaction(StoreAccess, Protocol):
     """An open transaction: its changes come all or none, and have the time `now`."""
 
     @property
@@ -48,24 +70,8 @@ class StoreTransaction(Protocol):
     def publications(self) -> PublicationBook:
         """Batches of commits on their way."""
 
-    def append(
-        self,
-        stream: str,
-        event_type: str,
-        payload: Any,
-        actor: str = ...,
-        expected_version: int | None = ...,
-    ) -> int:
-        """Append one event and return its version. Raises as `Store.append`."""
-
     def version(self, stream: str) -> int:
         """The version of the stream's last event; 0 without events."""
-
-    def item(self, item_id: str, stream: str = ...) -> Item | None:
-        """The present item, with the changes of this transaction."""
-
-    def lease_row(self, resource: str) -> LeaseRow | None:
-        """The newest grant on a resource, also when it is over; None when there was none."""
 
     def next_token(self, before: LeaseRow | None) -> int:
         """The token of a new grant, above all earlier ones of its resource."""
@@ -80,7 +86,7 @@ class StoreTransaction(Protocol):
 Change = Callable[[StoreTransaction], None]
 
 
-class Store(Protocol):
+class Store(StoreAccess, Protocol):
     """Events, items, leases, reservations and spend, publications and snapshots.
 
     Every method may raise CannotRunError, StoreBusyError and DamagedStoreError. `path` names the
@@ -102,18 +108,6 @@ class Store(Protocol):
         """Close the connections of this process. A later use opens new connections."""
 
     # Events
-
-    def append(
-        self,
-        stream: str,
-        event_type: str,
-        payload: Any,
-        actor: str = ...,
-        expected_version: int | None = ...,
-    ) -> int:
-        """Append one event and return its version. Joins an open transaction of this thread. Raises
-        ConcurrencyConflict if the stream is not at `expected_version`, ValueError or TypeError if
-        the payload is not JSON."""
 
     def append_many(
         self,
@@ -163,9 +157,6 @@ class Store(Protocol):
 
     # Items, leases, spend, publications
 
-    def item(self, item_id: str, stream: str = ...) -> Item | None:
-        """The item with this id, or None."""
-
     def items(self, stream: str = ...) -> list[Item]:
         """All items in order of creation."""
 
@@ -174,9 +165,6 @@ class Store(Protocol):
 
     def changed_items(self, version: int, stream: str = ...) -> Iterator[tuple[int, Item]]:
         """The items of events after a version, each with its position in order of creation."""
-
-    def lease_row(self, resource: str) -> LeaseRow | None:
-        """The newest grant on a resource, even if ended; None if there was none."""
 
     def read_spend(self, look: Callable[[SpendBook], T], nothing: T) -> T:
         """Return `look(spend_table)`; `nothing` if the store has no such table yet."""

@@ -38,7 +38,7 @@ from state_store.database.transaction import (
 from state_store.documents.clock import Clock, SystemClock
 from state_store.documents.group_commit import GroupCommit
 from state_store.documents.locks import QUEUE_PATIENCE_S
-from state_store.sql.connection import Connection, Connections
+from state_store.sql.connection import Connection, Connections, writing
 
 __all__ = [
     "ConcurrencyConflict",
@@ -259,7 +259,7 @@ class EventStore:
 
     def rebuild_items(self, stream: str = TRACKER) -> int:
         """Rebuild the items from the events, and return their number."""
-        with self._database.writing() as connection:
+        with writing(self._database) as connection:
             return self._rebuild(connection, stream)
 
     def verify(self) -> tuple[Problem, ...]:

@@ -11,8 +11,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from os import getpid
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +37,7 @@ from state_store.sql.connection import Connection
 
 T = TypeVar("T")
 TRIES = 8
+_NOW = "extract(epoch FROM clock_timestamp())::float8"  # seconds, also within a transaction
 _KEPT_S = 24 * 3600  # for a row in `commits`: its process asks for it within seconds
 _SUSPENDED_S = 30  # after which the server ends the transaction of a process that was stopped
 _POLL_S = 0.25
@@ -114,9 +115,8 @@ class Servers:
         """The server's time: that of the begin within a transaction."""
         if self._writing() is not None:
             return self._began
-        asked = "SELECT extract(epoch FROM clock_timestamp())::float8"
         with self.translated:
-            return _instant(self.read(asked, ()).fetchone()[0])
+            return _instant(self.read(f"SELECT {_NOW}", ()).fetchone()[0])
 
     def next_token(self, connection: Connection, newest: int) -> int:
         """The next number of a sequence, which no rollback and no lost row turns back."""
@@ -143,15 +143,13 @@ class Servers:
 
     def _begun(self) -> Speaker:
         writer = self._writer = self._usable(self._writer)
-        now = "extract(epoch FROM clock_timestamp())::float8"
-        forget = "" if self._has_written else f"DELETE FROM commits WHERE at < {now} - {_KEPT_S}; "
+        forget = "" if self._has_written else f"DELETE FROM commits WHERE at < {_NOW} - {_KEPT_S}; "
         try:
             *_, (_, row) = writer.script(
                 f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({self._turn});"
-                f"{forget}INSERT INTO commits VALUES('{self._name}', '{self._key}', {now}) "
+                f"{forget}INSERT INTO commits VALUES('{self._name}', '{self._key}', {_NOW}) "
                 "ON CONFLICT(writer) DO UPDATE SET key = excluded.key, at = excluded.at; "
-                f"SELECT {now}, "
-                "(SELECT COALESCE(MAX(id), 0) FROM events)"
+                f"SELECT {_NOW}, (SELECT COALESCE(MAX(id), 0) FROM events)"
             )
         except BaseException:
             self._give_up(writer)
@@ -215,18 +213,6 @@ class Servers:
             self._give_up(writer)
             raise
         return row is not None and row[0] == self._key
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction. Any error inside rolls it back."""
-        with self.translated:
-            connection = self.begin()
-            try:
-                yield connection
-            except BaseException:
-                self.end(good=False)
-                raise
-            self.end(good=True)
 
     def repeated(self, write: Callable[[], T]) -> T:
         """Do a write; again after a loss of the connection, a deadlock or the like, a few times."""

@@ -7,7 +7,7 @@ common, with `?` for values. What only one of them can do is behind these two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -78,9 +78,6 @@ class Connections(Protocol):
     def end(self, *, good: bool) -> None:
         """Commit durably, or roll back. Errors are not translated."""
 
-    def writing(self) -> AbstractContextManager[Connection]:
-        """A transaction. Any error inside rolls it back."""
-
     def repeated(self, write: Callable[[], T]) -> T:
         """Do a write, and again while the database asks for that, a few times at most."""
 
@@ -106,3 +103,19 @@ class Connections(Protocol):
 
     def start_in_child(self) -> None:
         """Prepare for use after a fork: keep the parent's connections untouched."""
+
+
+@contextmanager
+def writing(connections: Connections) -> Iterator[Connection]:
+    """A transaction. Any error inside rolls it back.
+
+    Entering raises StoreBusyError if another process does not end its write.
+    """
+    with connections.translated:
+        connection = connections.begin()
+        try:
+            yield connection
+        except BaseException:
+            connections.end(good=False)
+            raise
+        connections.end(good=True)

@@ -19,6 +19,7 @@ from state_store.database.errors import StoreBusyError
 from state_store.database.store import EventStore
 from state_store.documents.errors import CannotRunError, ExitCode
 from state_store.sql.addresses import Address, keep_rows
+from state_store.sql.connection import writing
 from tests.support.cutting_proxy import AFTER, BEFORE, CuttingProxy, cutting
 from tests.support.interpreter import PYTHON
 from tests.support.postgres import LOCKED, Server
@@ -293,7 +294,7 @@ def test_a_lease_ends_by_the_servers_clock(store: EventStore) -> None:
 
 def test_a_token_is_never_given_twice_even_if_the_row_is_lost(store: EventStore) -> None:
     first = coordination.acquire(store, "r", "me")
-    with store._database.writing() as connection:
+    with writing(store._database) as connection:
         connection.execute("DELETE FROM leases")
     second = coordination.acquire(store, "r", "me")
     assert first is not None
@@ -348,7 +349,7 @@ def test_the_doctor_tells_about_the_server(
 def test_a_damaged_event_is_found(store: EventStore) -> None:
     for number in range(3):
         store.append("s", "t", number)
-    with store._database.writing() as connection:
+    with writing(store._database) as connection:
         connection.execute("ALTER TABLE events DISABLE TRIGGER events_never_change")
         connection.execute("UPDATE events SET payload = '7' WHERE version = 2")
     assert [(found.kind, found.version) for found in store.verify()] == [("link", 2)]
@@ -357,7 +358,7 @@ def test_a_damaged_event_is_found(store: EventStore) -> None:
 def test_events_are_never_changed_or_deleted(store: EventStore) -> None:
     store.append("s", "t", {})
     for statement in ("UPDATE events SET payload = '1'", "DELETE FROM events"):
-        with pytest.raises(Exception, match="append-only"), store._database.writing() as connection:
+        with pytest.raises(Exception, match="append-only"), writing(store._database) as connection:
             connection.execute(statement)
     assert len(store.read("s")) == 1
 

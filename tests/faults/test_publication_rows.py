@@ -27,6 +27,7 @@ from state_store.database.publications import (
 )
 from state_store.database.store import EventStore
 from state_store.documents.journal import FOLDER, SHIPPING, entry_path
+from state_store.sql.connection import writing
 from state_store.views.publications import known_publications
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.interpreter import PYTHON
@@ -96,7 +97,7 @@ def test_an_item_is_open_in_one_row_of_its_repository_at_most(store: EventStore)
 def test_verify_finds_a_damaged_row(store: EventStore, change: str, why: str) -> None:
     announced(store, FIRST)
     assert store.verify() == ()
-    with store._database.writing() as connection:
+    with writing(store._database) as connection:
         connection.execute(f"UPDATE publications SET {change}")
     (found,) = store.verify()
     assert (found.kind, str(found)[: len(why)]) == ("publications", why)
