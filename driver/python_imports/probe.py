@@ -219,7 +219,7 @@ def main(*, adds_folders: bool = False) -> None:
     answer = _Search(given, adds_folders=adds_folders).run()
     with open(path + ".tmp", "w", encoding="utf-8") as stream:
         json.dump(answer, stream)
-    os.replace(path + ".tmp", path + ".out")
+    os.replace(path + ".tmp", path + ".answer")
 
 
 def pytest_cmdline_main(config: Any) -> int:

@@ -131,7 +131,7 @@ def ask(
         words = (*words, "-c", _CODE.format(path=str(script)))
     start = f"{asked.prefix}{shlex.join(words)}" if asked.prefix else words
     done = run(Command(start, top / asked.folder, environment, _TIMEOUT_S))
-    answer = given.with_name(f"{given.name}.out")
+    answer = given.with_name(f"{given.name}.answer")
     if not answer.is_file():
         return Answer(problem=_why_not(question, done))
     found = parse_foreign(regular_bytes(answer, _MAX_ANSWER).decode("utf-8"))

@@ -219,8 +219,11 @@ def test_no_text_of_a_wave_shows_a_secret(folder: Path, count: int) -> None:
     wave_id = wave.report["wave"]["wave_id"]
     outputs = list((place.state / "runs" / wave_id / "charlie").rglob("*.out"))
     assert outputs
-    assert all(
-        "[LAB_TOKEN_1]" in path.read_text(encoding="utf-8", errors="replace") for path in outputs
-    )
+    bare = {
+        str(path): text[-300:]
+        for path in outputs
+        if "[LAB_TOKEN_1]" not in (text := path.read_text(encoding="utf-8", errors="replace"))
+    }
+    assert bare == {}
     for words in (("logs", "charlie", "--lines", "0"), ("status",), ("report",)):
         assert found_in(asked(place, environ, *words), secrets) == [], words

@@ -59,7 +59,7 @@ class World:
 
 
 def worker(world: World, name: str) -> Iterator[None]:
-    """Claims, works in several steps, renews on the way, records, gives back; does it again."""
+    """Claims, renews and records three times, gives back; does it again."""
     while True:
         lease = coordination.acquire(world.store, world.resource, name, TTL_S)
         if lease is not None and lease.token not in world.granted:
@@ -68,12 +68,11 @@ def worker(world: World, name: str) -> Iterator[None]:
         yield
         if lease is None:
             continue
-        for _ in range(2):
+        for _ in range(3):
             coordination.renew(world.store, world.resource, name)
-            yield
-        if coordination.current_holder(world.store, world.resource) == name:
-            yield  # between the look and the deed anything may happen
-            world.effect(lease)
+            if coordination.current_holder(world.store, world.resource) == name:
+                yield  # between the look and the deed anything may happen
+                world.effect(lease)
             yield
         coordination.release(world.store, world.resource, name)
         yield
