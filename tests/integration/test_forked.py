@@ -55,7 +55,7 @@ def told(folder: Path, processes: int, **modules: str) -> tuple[int, str]:
     folder.mkdir(exist_ok=True)
     for name, text in {"conftest": CONFTEST, **modules}.items():
         (folder / f"{name}.py").write_text(text)
-    flags = ("-q", "-o", "cache_dir=cache", "--processes", str(processes), "--basetemp")
+    flags = ("-q", "-rfEs", "-o", "cache_dir=cache", "--processes", str(processes), "--basetemp")
     done = subprocess.run(
         [sys.executable, "-B", "-m", "pytest", *flags, folder / "temp", "."],
         cwd=folder,

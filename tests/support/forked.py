@@ -196,6 +196,8 @@ class _Worker:
 
 
 def _report(config: pytest.Config, data: dict[str, Any]) -> pytest.TestReport:
+    if isinstance(data["longrepr"], list):  # a skipped test's: JSON has no tuples
+        data["longrepr"] = tuple(data["longrepr"])
     found = config.hook.pytest_report_from_serializable(config=config, data=data)
     assert isinstance(found, pytest.TestReport)
     return found
