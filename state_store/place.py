@@ -11,7 +11,7 @@ from pathlib import Path
 
 from state_store.database.connections import looked_into
 from state_store.database.store import EventStore
-from state_store.sql.addresses import ServerFacts, address_of
+from state_store.sql.addresses import HaltRow, ServerFacts, address_of
 from state_store.sql.connection import Connection
 
 
@@ -48,6 +48,17 @@ def server_of(state_dir: Path) -> ServerFacts:
     address = address_of(state_dir)
     assert address
     return facts(address)
+
+
+def halt_row(state_dir: Path) -> HaltRow | None:
+    """The halt of all machines that share the rows of this folder's store. Raises CannotRunError if
+    the server cannot be asked."""
+    address = address_of(state_dir)
+    if address is None:
+        return None
+    from state_store.postgres.store import halt_row as row_of  # noqa: PLC0415 - only with a url
+
+    return row_of(address)
 
 
 @contextmanager

@@ -103,7 +103,8 @@ def _program() -> str:
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     if halt := found["halt"]:
-        since = f" (since {halt['since']})" if halt["since"] else ""
+        by = f", for all machines by {halt['by']}" if halt.get("by") else ""
+        since = f" (since {halt['since']}{by})" if halt["since"] else ""
         yield paint(safe_line(f"halted: {halt['reason']}{since}"), RED, BOLD)
     if parked := found["parked"]:
         until = parked["until"] or "its provider answers"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from state_store.sql.addresses import HaltRow
+
 DATABASE, TRACKER, HALT = "tracker_events.db", "tracker.json", ".HALT"
 _LARGEST_TRACKER = 16_000_000
 
@@ -36,6 +38,8 @@ def facts(state_dir: str | None, waves: int) -> dict[str, Any]:
     }
     found |= _of_database(folder, waves, now)
     found["budget"]["ceilings"] = ceilings
+    row = found.pop("halt_row")
+    found["halt"] = found["halt"] if found["problem"] else _halts(row, found["halt"], folder)
     found["parked"] = _parked(folder, found["waves"], now)
     found["notes"] = [*notes, *filter(None, (problem, found.pop("problem")))]
     return found
@@ -81,6 +85,14 @@ def _halt(folder: str) -> dict[str, Any] | None:
     reason = held.get("reason") if isinstance(held, dict) else None
     since = held.get("timestamp") if isinstance(held, dict) else None
     return {"reason": str(reason or f"the file {path} exists"), "since": since}
+
+
+def _halts(row: HaltRow | None, here: dict[str, Any] | None, folder: str) -> dict[str, Any] | None:
+    """The halt of all machines, else that of this one, unless it is the copy of one that ended."""
+    if row is not None:
+        return {"reason": row.reason, "since": iso(row.since), "by": row.by}
+    held = _json(os.path.join(folder, HALT)) if here and address_of(folder) else None
+    return None if isinstance(held, dict) and held.get("row") else here
 
 
 def _running(folder: str) -> list[dict[str, Any]]:
@@ -184,7 +196,7 @@ def _wait(item: Mapping[str, Any], by_id: Mapping[str, Any], now: str) -> str:
 def _of_database(folder: str, most: int, now: float) -> dict[str, Any]:
     """The newest waves and the use of this UTC day."""
     path = os.path.join(folder, DATABASE)
-    empty: dict[str, Any] = {"waves": [], "budget": {}, "problem": ""}
+    empty: dict[str, Any] = {"waves": [], "budget": {}, "problem": "", "halt_row": None}
     elsewhere = address_of(folder)
     if not (elsewhere or os.path.lexists(path)):
         return empty
@@ -196,11 +208,12 @@ def _of_database(folder: str, most: int, now: float) -> dict[str, Any]:
         with StoreSummary(path) as summary:
             waves = [summary.wave(name) for name in summary.newest_waves(most)]
             budget = summary.day((iso(now) or "")[:10])
+            halted = summary.halt_row()
     except (*Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return {**empty, "problem": f"the database {path} cannot be read: {error}"}
     times = ("started", "finished")
     shown = [{**wave, **{key: iso(wave[key]) for key in times}} for wave in waves]
-    return {"waves": shown, "budget": budget, "problem": ""}
+    return {"waves": shown, "budget": budget, "problem": "", "halt_row": halted}
 
 
 def _parked(folder: str, waves: list[dict[str, Any]], now: float) -> dict[str, Any] | None:

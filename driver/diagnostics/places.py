@@ -38,7 +38,7 @@ from state_store.tracker.file import read_tracker_file
 from state_store.values.lazy_dataclass import dataclass
 from state_store.views.archiving import missing_archives
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
-from tools.halt import get_halt_info
+from tools.halt import get_halt_info, spoken
 from tools.settings.load import Settings
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
@@ -209,13 +209,16 @@ def _check_server(state_dir: Path) -> CheckResult:
 
 
 def check_halt(state_dir: Path) -> CheckResult:
-    """Checks that the halt switch of this state folder is off."""
-    info = get_halt_info(state_dir)
+    """Checks that the halt switch of this state folder, or of all machines, is off."""
+    try:
+        info = get_halt_info(state_dir)
+    except TidegateError as error:
+        return failed_as("halt", error)
     if info is None:
         return passed("halt", "not set")
     words = typed("--clear", "--state-dir", state_dir)
     clear = f"{program_command('halt', TOOLS / 'halt.py')} {words}"
-    return warned("halt", f"set: {info['reason']}; no run starts", clear)
+    return warned("halt", f"set: {spoken(info)}; no run starts", clear)
 
 
 def check_tracker(path: Path) -> CheckResult:

@@ -18,7 +18,9 @@ from driver.backend_api.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.execution.cancellation import CancellationToken, InterruptedWaveError
 from driver.terminal.commands import program_command
 from driver.terminal.safe_text import GO_ON, typed
+from state_store.database.interface import Store
 from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
+from state_store.sql.addresses import HaltRow
 from state_store.values.lazy_dataclass import dataclass, field, replace
 from tools import halt
 from tools.budget import budget
@@ -34,6 +36,7 @@ STOPPED_BY_USER = "stopped_by_user"
 CheckCeiling = Callable[..., dict[str, Any]]
 # The cause may lie in the prompt of one item, but hardly in the prompts of two.
 _IDLE_ITEMS = 2
+_ROW_LOOK_S = 1.0
 
 
 class GateClosedError(StoppedByPolicyError):
@@ -93,6 +96,7 @@ class Admission:
     closed: GateClosedError | None = None
     fault: ProviderFault | None = None
     _idle: set[str] = field(default_factory=set)
+    _row: HaltRow | None = None
 
     def check(self) -> None:
         """Raise InterruptedWaveError or GateClosedError if no step may start. A halt also ends
@@ -100,11 +104,25 @@ class Admission:
         self.stop.check()
         if self.state_dir is None:
             return
-        try:
-            check_halt(self.state_dir)
-        except GateClosedError as halted:
-            self.stop.close(self._close(halted), self.halt_grace_s)
-            raise
+        info, grace_s = halt.info_here(self.state_dir), self.halt_grace_s
+        if info is None and self._row is not None:
+            info, grace_s = halt.info_of(self._row), grace_s - self.row_look_s
+        if info is not None:
+            halted = self._close(GateClosedError(HALT, _halt_reason(self.state_dir, info)))
+            self.stop.close(halted, grace_s)
+            raise halted
+
+    @property
+    def row_look_s(self) -> float:
+        """The seconds between two looks at the halt of all machines: a part of the time within
+        which a halt has to end all work, and seldom enough for a server of many machines."""
+        return min(_ROW_LOOK_S, self.halt_grace_s / 4)
+
+    def look_at(self, store: Store) -> None:
+        """Look for a halt of all machines that share the store. A server that is away halts
+        nothing: writes wait for it."""
+        with suppress(TidegateError):
+            self._row = store.halt_row()
 
     def watch(self) -> None:
         """Check the halt switch while agents work. A halt ends running work, and later also work
@@ -216,9 +234,12 @@ def check_halt(state_dir: Path) -> None:
 
 def halt_reason(state_dir: Path) -> str:
     """The reason of the halt, and the command that clears it."""
-    info = halt.get_halt_info(state_dir) or {}
+    return _halt_reason(state_dir, halt.get_halt_info(state_dir) or {})
+
+
+def _halt_reason(state_dir: Path, info: Mapping[str, Any]) -> str:
     go_on = halt_command(state_dir, "--clear")
-    reason = str(info.get("reason") or "no reason given")
+    reason = halt.spoken(info)
     for prefix in ("halted, ", "halted "):
         reason = reason.removeprefix(prefix)
     return f"halted: {reason}{GO_ON}{go_on}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from driver.domain.results import ItemOutcome, Verdict
 from driver.domain.shipment import Shipment
@@ -41,7 +42,7 @@ def run(request: WaveRequest) -> WaveReport:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
         with opened(request, manifest) as wave, watched(wave):
             is_begun = True
-            with repeating(HALT_LOOK_S, wave.gates.watch):
+            with repeating(HALT_LOOK_S, wave.gates.watch), _halts_of_others(wave):
                 states = recall(wave)
                 outcomes = _run_items(wave, states)
                 shipments = _ship_all(wave, outcomes, states)
@@ -54,6 +55,14 @@ def run(request: WaveRequest) -> WaveReport:
         if not is_begun and isinstance(error, GateClosedError):
             _notify_closed(request, wave_id, error)
         return aborted(wave_id, error)
+
+
+def _halts_of_others(wave: Wave) -> AbstractContextManager[None]:
+    """Look for halts by other machines in the background, if others share the store."""
+    gates, store = wave.gates, wave.recorder.store
+    if not store.folder:
+        return nullcontext()
+    return repeating(gates.row_look_s, lambda: gates.look_at(store))
 
 
 def _notify_closed(request: WaveRequest, wave_id: str, closed: GateClosedError) -> None:

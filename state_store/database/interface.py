@@ -27,6 +27,7 @@ from state_store.database.leases import Lease, LeaseRow
 from state_store.database.publications import Publication, PublicationBook
 from state_store.database.spend import SpendBook
 from state_store.documents.clock import Clock, Instant
+from state_store.sql.addresses import HaltRow
 
 T = TypeVar("T")
 Item = dict[str, Any]
@@ -185,6 +186,17 @@ class Store(StoreAccess, Protocol):
 
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
         """(version, projection, checksum); None if missing, or damaged (with a warning)."""
+
+    # The halt of all machines, which a store of one machine does not have: its halt is a file.
+
+    def halt_row(self) -> HaltRow | None:
+        """The halt of all machines, if it is set."""
+
+    def put_halt(self, reason: str, by: str) -> HaltRow | None:
+        """Set the halt of all machines; None if no other machine shares the rows."""
+
+    def drop_halt(self) -> bool:
+        """End the halt of all machines; False if there was none."""
 
     # Integrity
 

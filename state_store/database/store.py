@@ -38,6 +38,7 @@ from state_store.database.transaction import (
 from state_store.documents.clock import Clock, SystemClock
 from state_store.documents.group_commit import GroupCommit
 from state_store.documents.locks import QUEUE_PATIENCE_S
+from state_store.sql.addresses import HaltsAsFiles
 from state_store.sql.connection import Connection, Connections, writing
 
 __all__ = [
@@ -56,11 +57,10 @@ Change = Callable[[Transaction], None]
 FOLDS = {TRACKER: Fold(apply_tracker, ITEM_UPDATED, ITEM_CREATED, ITEMS_IMPORTED)}
 
 
-class EventStore:
+class EventStore(HaltsAsFiles):
     """Opens the database, and creates it if it is missing. `folds` maps each stream with items to
     its fold. `busy_timeout_s` is the wait for other programs that hold the file,
-    `queue_patience_s` the wait for stopped writers of ours. A forked child may continue to use it.
-    Every method may raise CannotRunError, StoreBusyError and DamagedStoreError."""
+    `queue_patience_s` the wait for stopped writers of ours. A forked child may use it."""
 
     def __init__(
         self,

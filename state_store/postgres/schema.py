@@ -62,6 +62,11 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         f"""CREATE TABLE commits(
             writer TEXT PRIMARY KEY, key TEXT NOT NULL, at {_REAL} NOT NULL)""",
     ),
+    (
+        f"""CREATE TABLE halts(
+            number BIGINT PRIMARY KEY CHECK (number = 1), key {_TEXT}, reason {_TEXT},
+            made_by {_TEXT}, since {_REAL} NOT NULL)""",
+    ),
 )
 VERSION = len(MIGRATIONS)
 

@@ -17,8 +17,9 @@ from state_store.database.store import FOLDS, EventStore
 from state_store.documents.clock import Clock, Instant
 from state_store.documents.files import read_text, write_text_atomic
 from state_store.documents.locks import QUEUE_PATIENCE_S
+from state_store.postgres import halts
 from state_store.postgres.connections import Servers
-from state_store.sql.addresses import Address, ServerFacts
+from state_store.sql.addresses import Address, HaltRow, ServerFacts
 from state_store.sql.connection import Connection
 
 FOLDER_NAME = "folder.id"
@@ -49,6 +50,21 @@ class PostgresStore(EventStore):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_text_atomic(file, f"{secrets.token_hex(8)}\n")
         return f"{read_text(file).strip()}/"
+
+    def halt_row(self) -> HaltRow | None:
+        """The halt of all machines, if it is set."""
+        with self._database.translated:
+            return halts.row(self._database.reader())
+
+    def put_halt(self, reason: str, by: str) -> HaltRow | None:
+        """Set the halt of all machines. It waits for no writer's turn."""
+        with self._database.translated:
+            return halts.put(self._database.reader(), reason, by)
+
+    def drop_halt(self) -> bool:
+        """End the halt of all machines; False if there was none."""
+        with self._database.translated:
+            return halts.drop(self._database.reader())
 
 
 class ServerClock:
@@ -84,6 +100,12 @@ def read_only(address: Address) -> Iterator[tuple[Connection, int]]:
             yield servers.reader(), VERSION if servers.is_prepared else 0
     finally:
         servers.close()
+
+
+def halt_row(address: Address) -> HaltRow | None:
+    """The halt of all machines; None without tables too."""
+    with read_only(address) as (reader, version):
+        return halts.row(reader) if version else None
 
 
 def facts(address: Address) -> ServerFacts:

@@ -38,6 +38,33 @@ class ServerFacts(NamedTuple):
     offset_s: float
 
 
+class HaltRow(NamedTuple):
+    """A halt of all machines that share the rows. `key` is in the copy in a state folder, `by` is
+    user@host, and `since` is in seconds of the server's clock."""
+
+    key: str
+    reason: str
+    by: str
+    since: float
+
+
+class HaltsAsFiles:
+    """The halt of a store that no other machine shares."""
+
+    def halt_row(self) -> HaltRow | None:
+        """Nothing: a file is of one machine, whose halt is a file too."""
+        return None
+
+    def put_halt(self, reason: str, by: str) -> HaltRow | None:
+        """Set the halt of all machines; None if no other machine shares the rows."""
+        del reason, by
+        return None
+
+    def drop_halt(self) -> bool:
+        """End the halt of all machines; False if there was none."""
+        return False
+
+
 _known: dict[str, Address] = {}  # by the real path of the state folder
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from functools import partial
 
 from state_store.documents.errors import TidegateError
 from state_store.sql.addresses import address_of
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Self
 
+    from state_store.sql.addresses import HaltRow
     from state_store.sql.connection import Connection
 
 _BLOCK, _BLOCKS = 5000, 4  # events that are searched for the newest waves, from the end
@@ -36,7 +36,7 @@ class StoreSummary:
             quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
             opened = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True)
             self._connection: Connection = opened
-            self._close: Callable[..., object] = opened.close
+            self._close: Callable[..., object] = lambda *_: opened.close()
             return
         from pathlib import Path  # noqa: PLC0415 - only with a url
 
@@ -44,13 +44,13 @@ class StoreSummary:
 
         place = reading(Path(path))
         self._connection, _ = place.__enter__()
-        self._close = partial(place.__exit__, None, None, None)
+        self._close = place.__exit__  # which translates the server's errors
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._close()
+    def __exit__(self, *error: object) -> None:
+        self._close(*error)
 
     def items(self) -> list[dict[str, Any]]:
         """The tracker's items as the store keeps them."""
@@ -60,6 +60,14 @@ class StoreSummary:
             return [kept.item for _, kept in every(self._connection, "tracker")]
         asked = "SELECT json FROM items WHERE stream = 'tracker' ORDER BY position"
         return [json.loads(row[0]) for row in self._rows(asked)]
+
+    def halt_row(self) -> HaltRow | None:
+        """The halt of all machines that share the rows, if it is set."""
+        if self._has_archives:
+            return None
+        from state_store.postgres.halts import row  # noqa: PLC0415 - only with a url
+
+        return row(self._connection)
 
     def newest_waves(self, most: int) -> list[str]:
         """The ids of the waves that began last, the newest first."""
@@ -76,11 +84,11 @@ class StoreSummary:
                 (end, end - _BLOCK),
             )
             found = {row[0].partition(":")[2]: row[1] for row in rows} | found
-        archived = self._rows(
+        asked = (
             "SELECT stream, first_id FROM archived WHERE first = 1 AND stream GLOB 'wave:*'"
-            " ORDER BY first_id DESC LIMIT ?",
-            (most,),
+            " ORDER BY first_id DESC LIMIT ?"
         )
+        archived = self._rows(asked, (most,)) if self._has_archives else ()
         found = {row[0].partition(":")[2]: row[1] for row in archived} | found
         return sorted(found, key=lambda name: -found[name])[:most]
 
