@@ -6,13 +6,12 @@ the file, and checking 10,000 open items again takes longer than hashing the tra
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import sys
 import time
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -41,7 +40,9 @@ from state_store.tracker.scan import (
 from state_store.write_api import STATE_DB_FILENAME
 
 FILE_NAME = "tracker_docket.jsonl"
-LAYOUT = 4
+LAYOUT = 5
+_NUMBERS = "Q"  # the type of the numbers in the file
+_NUMBERED = ("open_numbers", "levels", "linked_numbers", "shipped_numbers", "claimed", "nameless")
 # The errors of a truncated or forged file: any part of it may be anything.
 _UNUSABLE = (InputError, OSError, ValueError, LookupError, TypeError, AttributeError,
              OverflowError)  # fmt: skip
@@ -58,7 +59,7 @@ class TrackerReader:
     def forget(self) -> None:
         """Drop the tracker's text from memory; for a long tracker it is large."""
         if self._scan is not None:
-            self._scan.data = None
+            self._scan.forget()
 
     def read(self, path: Path, state_dir: Path) -> TrackerIndex:
         """The index of the file as it is now. Raises InputError, as `read_summary` does."""
@@ -124,27 +125,23 @@ def _indexed(path: Path) -> tuple[ScannedTracker, TrackerIndex]:
 
 def _keep(path: Path, state_dir: Path, scan: ScannedTracker, index: TrackerIndex) -> None:
     named = dict(zip(index.open_numbers, index.names, strict=True))
-    body = json.dumps(
-        {
-            "ids": scan.ids,
-            "starts": _packed(scan.starts),
-            "ends": _packed(scan.ends),
-            "ascii": scan.is_ascii,
-            "open": _packed(index.open_numbers),
-            "named": {n: name for n, name in named.items() if scan.ids[n] != name},
-            "levels": _packed(index.levels),
-            "faults": list(index.faults.items()),
-            "linked": _packed(index.linked_numbers),
-            "shipped": _packed(index.shipped_numbers),
-            "claimed": _packed(index.claimed),
-            "nameless": _packed(index.nameless),
-            "has_repo": index.has_repo,
-            "problems": index.problems,
-            "non_objects": index.non_objects,
-            "twice": sorted(index.twice),
-            "statuses": index.statuses,
-        }
-    ).encode()
+    ids = json.dumps(scan.ids).encode()
+    columns = [
+        *(array(_NUMBERS, numbers).tobytes() for numbers in (scan.starts, scan.ends)),
+        *(array(_NUMBERS, getattr(index, name)).tobytes() for name in _NUMBERED),
+    ]
+    small = {
+        "ascii": scan.is_ascii,
+        "named": {n: name for n, name in named.items() if scan.ids[n] != name},
+        "faults": list(index.faults.items()),
+        "has_repo": index.has_repo,
+        "problems": index.problems,
+        "non_objects": index.non_objects,
+        "twice": sorted(index.twice),
+        "statuses": index.statuses,
+        "sizes": [len(ids), *map(len, columns)],
+    }
+    body = b"".join([json.dumps(small).encode(), b"\n", ids, *columns])
     seal = hashlib.sha256(body).hexdigest()
     identity, digest = known_digest(path) or ((), "")
     at_rest = {"identity": identity} if digest == index.digest else {}
@@ -165,46 +162,42 @@ def _found(path: Path, state_dir: Path) -> tuple[ScannedTracker, TrackerIndex] |
             believe_digest(path, tuple(found["identity"]), found["digest"])
         if found["digest"] != digest_of(path):
             return None
-        scan, index = _from_json(path, str(found["digest"]), parse_foreign(body))
+        scan, index = _from_bytes(path, str(found["digest"]), body)
     except _UNUSABLE:
         return None
     remember(scan)
     return scan, index
 
 
-def _from_json(path: Path, digest: str, kept: Any) -> tuple[ScannedTracker, TrackerIndex]:
+def _from_bytes(path: Path, digest: str, body: bytes) -> tuple[ScannedTracker, TrackerIndex]:
     """The inverse of `_keep`. Raises one of `_UNUSABLE` for an invalid record."""
-    ids, numbers = list(kept["ids"]), _unpacked(kept["open"])
+    head, _, rest = body.partition(b"\n")
+    kept, at, parts = parse_foreign(head), 0, list[bytes]()
+    for size in kept["sizes"]:
+        parts.append(rest[at : at + size])
+        at += size
+    if at != len(rest):
+        raise ValueError("the sizes are of another record")
+    ids = list(parse_foreign(parts[0]))
+    starts, ends, *columns = (array(_NUMBERS, part) for part in parts[1:])
+    numbered = {n: part.tolist() for n, part in zip(_NUMBERED, columns, strict=True)}
+    numbers = numbered["open_numbers"]
     named = {int(n): str(name) for n, name in kept["named"].items()}
-    scan = ScannedTracker(path, digest, bool(kept["ascii"]), ids)
-    scan.starts, scan.ends = _unpacked(kept["starts"]), _unpacked(kept["ends"])
+    scan = ScannedTracker(path, digest, bool(kept["ascii"]), ids, starts, ends)
     if not len(ids) == len(scan.starts) == len(scan.ends):
         raise ValueError("the columns differ")
     return scan, TrackerIndex(
         digest=digest,
         entries=Entries(scan),
-        open_numbers=numbers.tolist(),
         names=[named.get(n) or ids[n] for n in numbers] if named else [ids[n] for n in numbers],
-        levels=_unpacked(kept["levels"]).tolist(),
         faults={number: tuple(why) for number, why in kept["faults"]},
-        linked_numbers=_unpacked(kept["linked"]).tolist(),
-        shipped_numbers=_unpacked(kept["shipped"]).tolist(),
-        claimed=_unpacked(kept["claimed"]).tolist(),
-        nameless=_unpacked(kept["nameless"]).tolist(),
         has_repo=bool(kept["has_repo"]),
         problems=tuple(kept["problems"]),
         non_objects=tuple(kept["non_objects"]),
         twice=frozenset(kept["twice"]),
         statuses=dict(kept["statuses"]),
+        **numbered,
     )
-
-
-def _packed(numbers: Iterable[int]) -> str:
-    return base64.b64encode(array("Q", numbers).tobytes()).decode("ascii")
-
-
-def _unpacked(text: str) -> array[int]:
-    return array("Q", base64.b64decode(text, validate=True))
 
 
 def _made_from(path: Path) -> dict[str, Any]:

@@ -12,10 +12,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import pairwise, repeat
-from operator import attrgetter
-from typing import Any, NamedTuple
+from itertools import chain, islice, pairwise
+from typing import Any, NamedTuple, overload
 
 from driver.backlog.order import LEVELS, OrderedQueue, unordered
 from driver.backlog.packing import EXACT_CANDIDATES, Packing, TooHardError
@@ -41,7 +39,7 @@ WAITS_FOR_ITS_TIME = "waits_for_next_attempt"
 PATIENT = frozenset({OVERLAP, MAX_ITEMS, NOT_ASKED_FOR, WAITS, WAITS_FOR_ITS_TIME})
 
 
-class Skipped(NamedTuple):  # made a hundred thousand times for a long tracker
+class Skipped(NamedTuple):
     """An item that is not selected. `reason` is a word of this module; `clash` is the blocking
     item."""
 
@@ -51,8 +49,51 @@ class Skipped(NamedTuple):  # made a hundred thousand times for a long tracker
     detail: str = ""
 
 
-_REASON = attrgetter("reason")
-_SKIPPED_OF = partial(tuple.__new__, Skipped)  # in a fifth of the time of a call of the class
+class SkippedItems(Sequence[Skipped]):
+    """All skipped items. Those for which a full wave has no room, named by `full`, stand between
+    the others; of a long tracker they are most, so each is made when it is asked for."""
+
+    def __init__(
+        self, before: Sequence[Skipped], full: Sequence[str] = (), after: Sequence[Skipped] = ()
+    ) -> None:
+        self.before, self.full, self.after = before, full, after
+
+    def __len__(self) -> int:
+        return len(self.before) + len(self.full) + len(self.after)
+
+    @overload
+    def __getitem__(self, number: int) -> Skipped: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Skipped]: ...
+    def __getitem__(self, number: int | slice) -> Skipped | Sequence[Skipped]:
+        return tuple(self)[number]
+
+    def __iter__(self) -> Iterator[Skipped]:
+        return chain(self.before, self._for_full(len(self.full)), self.after)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _for_full(self, most: int) -> Iterator[Skipped]:
+        return (Skipped(name, MAX_ITEMS) for name in islice(self.full, most))
+
+    def counts(self) -> Mapping[str, int]:
+        """The number of items by reason, in the order of the first of each."""
+        found = Counter(one.reason for one in self.before)
+        if self.full:
+            found[MAX_ITEMS] += len(self.full)
+        found.update(one.reason for one in self.after)
+        return found
+
+    def first(self, most: int) -> Iterator[Skipped]:
+        """The first items of each reason."""
+        seen = Counter[str]()
+        for one in chain(self.before, self._for_full(most), self.after):
+            seen[one.reason] += 1
+            if seen[one.reason] <= most:
+                yield one
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +102,27 @@ class Selection:
     `exact` is False if the search was too hard and a part of the set was chosen greedily."""
 
     selected: tuple[Item, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: Sequence[Skipped]
     exact: bool = True
     kept_counts: Mapping[str, int] | None = None  # of all skipped items, if only some are here
 
     @property
     def counts(self) -> Mapping[str, int]:
         """The number of skipped items by reason, in the order of the first of each."""
-        return Counter(map(_REASON, self.skipped)) if self.kept_counts is None else self.kept_counts
+        return self.left_out.counts() if self.kept_counts is None else self.kept_counts
+
+    @property
+    def left_out(self) -> SkippedItems:
+        """All skipped items."""
+        there = self.skipped
+        return there if isinstance(there, SkippedItems) else SkippedItems(there)
 
     def shortened(self, most: int) -> Selection:
         """This selection with at most `most` skipped items of each reason. Their texts are copies:
         one text of a long tracker would keep the memory of a thousand of its items."""
-        left, kept = Counter(dict.fromkeys(self.counts, most)), list[Skipped]()
-        for one in self.skipped:
-            if left[one.reason] > 0:
-                left[one.reason] -= 1
-                kept.append(one._replace(id=f"{one.id} "[:-1]))
-        return replace(self, skipped=tuple(kept), kept_counts=self.counts)
+        first = self.left_out.first(most)
+        kept = tuple(one._replace(id=f"{one.id} "[:-1]) for one in first)
+        return replace(self, skipped=kept, kept_counts=self.counts)
 
 
 def select_disjoint(
@@ -116,7 +160,7 @@ def select_ordered(
     search = _Search(queue, default_repo, real, problem_of)
     chosen, exact = search.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
-    return Selection(selected, tuple(search.skipped(chosen, max_count)), exact)
+    return Selection(selected, search.skipped(chosen, max_count), exact)
 
 
 def select_disjoint_items(items: Sequence[Item], max_count: int) -> tuple[list[Item], list[str]]:
@@ -215,18 +259,19 @@ class _Search:
             problem = self._asked[number]
         return problem
 
-    def skipped(self, chosen: Sequence[int], limit: int) -> Iterator[Skipped]:
+    def skipped(self, chosen: Sequence[int], limit: int) -> SkippedItems:
         """Every item that is not chosen. Items after a full wave are not examined."""
         taken, queue = OwnershipMap(), self.queue
         for number in chosen:
             taken.add(queue.names[number], None, self.paths(number))
         end = max(chosen, default=-1) + 1 if len(chosen) >= limit else len(queue.items)
         selected = set(chosen)
-        for number, name in enumerate(queue.names[:end]):
-            if number not in selected:
-                yield self._why_not(taken, number) or Skipped(name, MAX_ITEMS)
-        rest = zip(queue.names[end:], repeat(MAX_ITEMS), repeat(None), repeat(""))
-        yield from map(_SKIPPED_OF, rest)
+        examined = [
+            self._why_not(taken, number) or Skipped(name, MAX_ITEMS)
+            for number, name in enumerate(queue.names[:end])
+            if number not in selected
+        ]
+        return SkippedItems(examined, queue.names[end:])
 
     def _why_not(self, taken: OwnershipMap, number: int) -> Skipped | None:
         item, name = self.queue.items[number], self.queue.names[number]

@@ -6,11 +6,14 @@ an item itself is parsed when it is asked for. `index_reader` keeps the index in
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, TypeVar
 
 from driver.backlog.dependencies import KEY, linked_numbers
 from driver.backlog.order import OrderedQueue, Part, Unordered, unordered
@@ -25,6 +28,8 @@ from state_store.values.lazy_dataclass import dataclass, field
 
 Item = Mapping[str, Any]
 Change = tuple[int, Item, Item]  # the number of an entry, and what it was and is
+_Value = TypeVar("_Value")
+_FEW = 20  # numbers, which are found one by one in less time than all positions are noted
 _FINISHED = tuple(FINISHED)  # a status can have any type, even an unhashable one
 
 
@@ -96,7 +101,8 @@ class TrackerIndex:
         gone, statuses = set[int](), Counter(self.statuses)
         sets = [set(self.linked_numbers), set(self.shipped_numbers), set(self.claimed)]
         linked, shipped, claimed = sets
-        positions = {number: at for at, number in enumerate(self.open_numbers)}
+        changes = tuple(changes)
+        positions = _positions(self.open_numbers, {number for number, _, _ in changes})
         for number, before, after in changes:
             was, now = before.get("status"), after.get("status")
             at = None if number in gone else positions.get(number)
@@ -111,19 +117,39 @@ class TrackerIndex:
             _put(linked, number, number in linked or after.get(NEXT) is not None)
             _put(shipped, number, now == IN_PROGRESS and is_shipped(after))
             _put(claimed, number, now == CLAIMED)
-        left = [at for number, at in positions.items() if number not in gone]
+        places = sorted(at for number, at in positions.items() if number in gone)
+        faults = [(at, why) for at, why in self.faults.items() if at not in places]
         return replace(
             self,
             digest=digest,
-            open_numbers=[self.open_numbers[at] for at in left],
-            names=[self.names[at] for at in left],
-            levels=[self.levels[at] for at in left],
-            faults={n: self.faults[at] for n, at in enumerate(left) if at in self.faults},
+            open_numbers=_without(self.open_numbers, places),
+            names=_without(self.names, places),
+            levels=_without(self.levels, places),
+            faults={at - bisect_left(places, at): why for at, why in faults},
             linked_numbers=sorted(linked),
             shipped_numbers=sorted(shipped),
             claimed=sorted(claimed),
             statuses=+statuses,
         )
+
+
+def _positions(numbers: Sequence[int], wanted: Collection[int]) -> dict[int, int]:
+    """The position of each wanted number that is there."""
+    if len(wanted) > _FEW:
+        return {number: at for at, number in enumerate(numbers) if number in wanted}
+    found: dict[int, int] = {}
+    for number in wanted:
+        with suppress(ValueError):
+            found[number] = numbers.index(number)
+    return found
+
+
+def _without(values: Sequence[_Value], places: Sequence[int]) -> Sequence[_Value]:
+    """The values without those at these places, which ascend."""
+    if not places:
+        return values
+    ends = [-1, *places, len(values)]
+    return list(chain.from_iterable(values[a + 1 : b] for a, b in pairwise(ends)))
 
 
 def _put(numbers: set[int], number: int, is_in: bool) -> None:

@@ -21,6 +21,7 @@ from state_store.documents.files import open_regular
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, is_open
 from state_store.tracker.base import digest_of
+from state_store.tracker.scan import scanned_before
 
 _PROOF = (
     "testCmd",
@@ -46,9 +47,13 @@ class WatchedTracker:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._digest = digest_of(path)
-        # A wave may take hours, and a tracker may be long, so the copy is a file without a name.
+        scan = scanned_before(path, self._digest)
+        replaced = scan.replaced if scan is not None else None
+        self._replaced = None if replaced is None else replaced.again()
+        # A wave may take hours, and a tracker may be long, so what it is now is in a file without a
+        # name: the one that the claim has replaced, else a copy.
         self._copy = tempfile.TemporaryFile()  # noqa: SIM115 - it stays open
-        if self._digest is None:
+        if self._digest is None or self._replaced is not None:
             return
         try:
             with open_regular(path) as stream:
@@ -62,13 +67,18 @@ class WatchedTracker:
 
     def __exit__(self, *_: object) -> None:
         self._copy.close()
+        if self._replaced is not None:
+            self._replaced.source.close()
 
     def warning(self) -> str:
         """The warning of `changed_fields` about the time since this object was made."""
         if digest_of(self._path) == self._digest:
             return ""
-        self._copy.seek(0)
-        before = self._copy.read()
+        if self._replaced is not None:
+            before = self._replaced.written()
+        else:
+            self._copy.seek(0)
+            before = self._copy.read()
         if self._digest not in (None, hashlib.sha256(before).hexdigest()):
             return f"{self._path} was changed before it was copied, or its copy was: check it"
         with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,13 @@ from driver.backlog.dependencies import waiting
 from driver.backlog.item_filter import names_of
 from driver.backlog.order import OrderedQueue, name_of
 from driver.backlog.retry_policy import in_backoff
-from driver.backlog.selection import Selection, Skipped, select_disjoint, select_ordered
+from driver.backlog.selection import (
+    Selection,
+    Skipped,
+    SkippedItems,
+    select_disjoint,
+    select_ordered,
+)
 from driver.backlog.tracker_index import TrackerIndex
 from driver.domain.work_item import INVALID_COMMAND, MAX_PROBLEMS_SHOWN, command_problems_of
 from driver.scheduler.context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
@@ -65,12 +71,11 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     sound = queue.part([n for n in todo if n not in faults] if faults else todo)
     _check_own_checkout(cycle, sound.items)
     selection, homeless = _select_at_home(cycle, sound, pending)
-    unsafe = [one for one in selection.skipped if one.reason == INVALID_COMMAND]
-    broken += [*unsafe, *homeless]
-    waiting = selection.skipped
-    if unsafe:
-        waiting = tuple(one for one in waiting if one.reason != INVALID_COMMAND)
-    skipped = (*broken, *not_open, *apart.values(), *waiting, *others)
+    examined, full = selection.left_out.before, selection.left_out.full
+    broken += [one for one in examined if one.reason == INVALID_COMMAND]
+    broken += homeless
+    waiting = (one for one in examined if one.reason != INVALID_COMMAND)
+    skipped = SkippedItems([*broken, *not_open, *apart.values(), *waiting], full, others)
     if broken and not selection.selected and not apart:
         shown = broken[:MAX_PROBLEMS_SHOWN]
         problems = [f"item {item.id or '(no id)'}: {item.detail}" for item in shown]

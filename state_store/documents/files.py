@@ -54,14 +54,14 @@ class StagedFile:
 
     def __init__(self, path: Path, body: bytes, more: Iterable[Part] = ()) -> None:
         self.path, self.body = path, body
-        self._fresh = path.parent / f".{os.urandom(8).hex()}.tmp"  # `path` may be at the limit
+        self.fresh = path.parent / f".{os.urandom(8).hex()}.tmp"  # `path` may be at the limit
         try:
             with disk_trouble(path):
                 make_folder(path.parent)
                 mode = _mode_of(path)
-                with self._fresh.open("xb") as stream:
+                with self.fresh.open("xb") as stream:
                     if mode is not None:
-                        self._fresh.chmod(mode)
+                        self.fresh.chmod(mode)
                     parts = chain((body,), more)
                     failpoint(
                         "file.write",
@@ -98,7 +98,7 @@ class StagedFile:
         serve many files."""
         with disk_trouble(self.path):
             failpoint("file.before_replace")
-            _replace(self._fresh, self.path)
+            _replace(self.fresh, self.path)
             if sync:
                 _sync_folder(self.path.parent)
             failpoint("file.after_replace")
@@ -106,7 +106,7 @@ class StagedFile:
     def drop(self) -> None:
         """Remove the temporary file unless it was swapped in."""
         with suppress(OSError):
-            self._fresh.unlink()
+            self.fresh.unlink()
 
 
 def _json_text(obj: Any, indent: int | None, *, ensure_ascii: bool) -> str:

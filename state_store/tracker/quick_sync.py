@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 
 from state_store.database import events as names
@@ -23,7 +24,7 @@ from state_store.tracker.file import spliced, splices
 from state_store.tracker.item_search import spans_of
 from state_store.tracker.merge import Change, Item, agreed, merge
 from state_store.tracker.scan import Edited, ScannedTracker, scanned_before
-from state_store.tracker.spliced_file import Splice, replace_spliced
+from state_store.tracker.spliced_file import Replaced, Splice, replace_spliced
 
 _MOST_EVENTS = 1_000
 _FEW = 20  # to look for more items takes longer than to read all of them
@@ -98,9 +99,10 @@ def _edit(path: Path, scan: ScannedTracker, edits: Sequence[Edited]) -> str | No
     if not edits:
         return scan.digest if tracker_base.digest_of(path) == scan.digest else None
     found = [(scan.starts[number], scan.ends[number], new) for number, _, new in edits]
-    digest = _replace(path, found, scan.digest)
-    if digest is not None:
-        scan.edited(edits, digest)
+    with FileIO(path) as source:
+        digest = _replace(path, source, found, scan.digest)
+        if digest is not None:
+            scan.edited(edits, digest, Replaced(source, found).again())
     return digest
 
 
@@ -122,15 +124,17 @@ def _rewrite(path: Path, digest: str, met: _Meeting) -> str | None:
         return digest
     if text.isascii() and not added:  # so a position in the text is one in the bytes
         del text
-        return _replace(path, [(start, end, new.encode()) for start, end, new in found], digest)
+        in_bytes = [(start, end, new.encode()) for start, end, new in found]
+        with FileIO(path) as source:
+            return _replace(path, source, in_bytes, digest)
     written = list_with(spliced(text, found), "items", added).encode()
     is_done = replace_unchanged(path, written, digest)
     return hashlib.sha256(written).hexdigest() if is_done else None
 
 
-def _replace(path: Path, found: Sequence[Splice], digest: str) -> str | None:
+def _replace(path: Path, source: FileIO, found: Sequence[Splice], digest: str) -> str | None:
     identity, known = tracker_base.known_digest(path) or ((), "")
-    return replace_spliced(path, found, digest, identity if known == digest else ())
+    return replace_spliced(path, source, found, digest, identity if known == digest else ())
 
 
 def _changed_items(store: Store, seen: Seen) -> tuple[Iterable[str], int] | None:

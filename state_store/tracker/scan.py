@@ -23,6 +23,7 @@ from state_store.documents.item_id import id_of, plain_ids
 from state_store.documents.json_document import MAX_BYTES, list_start, read_json_text, skip
 from state_store.tracker.base import known_digest
 from state_store.tracker.file import ERRORS, listed, require_sound
+from state_store.tracker.spliced_file import Replaced
 from state_store.values.lazy_dataclass import dataclass, field
 
 BLOCK = 250
@@ -40,7 +41,7 @@ class ScannedTracker:
     """The entries of a tracker whose bytes have the SHA-256 `digest`: their ids (`id_of`, None for
     an entry that is no object), and where they start and end in the file. `fields` are the names of
     all fields of each block, while they are known; `edits` is what this process has changed since
-    the scan."""
+    the scan, and `replaced` the file before the newest of its writes."""
 
     path: Path
     digest: str
@@ -51,6 +52,7 @@ class ScannedTracker:
     fields: list[set[str]] = field(default_factory=list)
     edits: list[Edited] = field(default_factory=list)
     data: bytes | None = None
+    replaced: Replaced | None = None
 
     def text_of(self, number: int) -> bytes:
         """The text of an entry. Raises InputError if the file is another one now."""
@@ -79,7 +81,7 @@ class ScannedTracker:
             raise InputError(f"the tracker {self.path} changed while it was read; run again")
         self.data = data
 
-    def edited(self, edits: Sequence[Edited], digest: str) -> None:
+    def edited(self, edits: Sequence[Edited], digest: str, replaced: Replaced) -> None:
         """Note the edits that made the file another one, in the order of the file."""
         grown = [0] * (len(self.ids) + 1)
         for number, before, after in edits:
@@ -89,7 +91,14 @@ class ScannedTracker:
         self.ends = array("Q", map(int.__add__, self.ends, moved[1:]))
         self.edits += edits
         self.fields.clear()
-        self.digest, self.data = digest, None
+        self.forget()
+        self.digest, self.replaced = digest, replaced
+
+    def forget(self) -> None:
+        """Drop the text from memory, and the file that was replaced."""
+        if self.replaced is not None:
+            self.replaced.source.close()
+        self.data = self.replaced = None
 
 
 class Entries(Sequence[Any]):

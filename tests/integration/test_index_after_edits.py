@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
 import shutil
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from state_store.tracker import base
 from state_store.tracker.file import read_tracker_file
 from state_store.tracker.ingest import SyncReport, sync_tracker
 from state_store.tracker.scan import ScannedTracker, scanned, scanned_before
-from state_store.tracker.spliced_file import replace_spliced
+from state_store.tracker.spliced_file import Replaced, replace_spliced
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.programs import item
 
@@ -185,14 +187,30 @@ def test_only_the_file_that_was_seen_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"0123456789" * 300_000)
     digest = base.digest_of(path) or ""
-    new = replace_spliced(path, [(1, 2, b"one"), (5, 5, b"+"), (2_999_999, 3_000_000, b"")], digest)
+    splices = [(1, 2, b"one"), (5, 5, b"+"), (2_999_999, 3_000_000, b"")]
     wanted = b"0one234+56789" + b"0123456789" * 299_998 + b"012345678"
+    with FileIO(path) as source:
+        new = replace_spliced(path, source, splices, digest)
+        assert Replaced(source, splices).written() == wanted
     assert path.read_bytes() == wanted
-    assert new == base.digest_of(path)
+    assert new == base.digest_of(path) == hashlib.sha256(wanted).hexdigest()
     before = identity_at(path)
-    assert replace_spliced(path, [(0, 1, b"x")], digest) is None
-    assert replace_spliced(path, [(0, 1, b"x")], digest, (1, 2)) is None
-    assert identity_at(path) == before
-    assert [one.name for one in tmp_path.iterdir()] == ["f"]
-    assert replace_spliced(path, [(0, 1, b"x")], "not asked", identity_at(path)) is not None
+    with FileIO(path) as source:
+        assert replace_spliced(path, source, [(0, 1, b"x")], digest) is None
+        assert replace_spliced(path, source, [(0, 1, b"x")], digest, (1, 2)) is None
+        assert identity_at(path) == before
+        assert [one.name for one in tmp_path.iterdir()] == ["f"]
+        assert replace_spliced(path, source, [(0, 1, b"x")], "not asked", before) is not None
     assert path.read_bytes() == b"x" + wanted[1:]
+
+
+def test_a_write_of_others_right_after_ours_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"0" * 3_000_000)
+    for number in range(20):
+        digest = base.digest_of(path) or ""
+        with FileIO(path) as source:
+            assert replace_spliced(path, source, [(0, 1, b"x")], digest) is not None
+        with path.open("r+b") as stream:  # the same size, in place
+            stream.write(b"%d" % (number % 10))
+        assert base.digest_of(path) == hashlib.sha256(path.read_bytes()).hexdigest()
