@@ -28,6 +28,7 @@ from state_store.database.schema import PUBLICATIONS_SINCE, SPEND_SINCE
 from state_store.database.spend import SpendBook
 from state_store.database.transaction import (
     ConcurrencyConflict,
+    Draft,
     Session,
     Transaction,
     drafted,
@@ -118,14 +119,13 @@ class EventStore(HaltsAsFiles):
     ) -> int:
         """Append (type, payload) events, all or none, and return the stream's last version."""
         drafts = drafted(stream, actor, events)
-
-        def job(transaction: Transaction) -> int:
-            return transaction.append_drafts(stream, drafts, actor, expected_version)
-
         if self._database.is_writing:
             assert self._session.open
-            return job(self._session.open)
-        return self.joined(job)
+            return self._session.open.append_drafts(stream, drafts, actor, expected_version)
+        return self._appended(stream, drafts, actor, expected_version)
+
+    def _appended(self, stream: str, drafts: list[Draft], actor: str, wanted: int | None) -> int:
+        return self.joined(lambda open_: open_.append_drafts(stream, drafts, actor, wanted))
 
     def append_held(
         self,

@@ -24,12 +24,13 @@ from state_store.documents.failpoints import active, failpoint
 from state_store.postgres.driver import connect, driver
 from state_store.postgres.errors import (
     TryAgainError,
-    is_away,
     is_lost,
     pause_s,
+    persisted,
     translated,
     unreachable,
 )
+from state_store.postgres.news import News
 from state_store.postgres.schema import lock_key, prepare, version_of
 from state_store.postgres.speech import PgRows, Reader, Speaker
 from state_store.sql.addresses import Address
@@ -39,8 +40,6 @@ T = TypeVar("T")
 TRIES = 8
 _NOW = "extract(epoch FROM clock_timestamp())::float8"  # seconds, also within a transaction
 _KEPT_S = 24 * 3600  # for a row in `commits`: its process asks for it within seconds
-_SUSPENDED_S = 30  # after which the server ends the transaction of a process that was stopped
-_POLL_S = 0.25
 _IS_ARMED = active()
 
 
@@ -54,8 +53,9 @@ class Servers:
     archives: Path | None = None  # a file on one machine is no place for what all share
     _writer: Speaker | None
     _reader: Speaker | None
-    _listener: Speaker | None
+    _news: News
     _writing_thread: int | None
+    _has_written: bool
     _last_id: int | None  # of the events, after this process's last commit
 
     def __init__(self, address: Address, patience_s: float, *, may_write: bool = True) -> None:
@@ -63,7 +63,6 @@ class Servers:
         self.translated = translated(address)
         self._patience_s = patience_s
         self._turn = lock_key(address.schema, "turn")
-        self._channel = f"tidegate_{self._turn & (2**63 - 1):x}"
         self._start()
         with self._one_writer, self.translated:
             self._writer = Speaker(self._connected())
@@ -134,7 +133,7 @@ class Servers:
         self._one_writer.acquire()
         try:
             self._key = secrets.token_hex(8)
-            writer = self._persisted(self._begun)
+            writer = persisted(self._begun, self._patience_s)
         except BaseException:
             self._one_writer.release()
             raise
@@ -146,15 +145,14 @@ class Servers:
         forget = "" if self._has_written else f"DELETE FROM commits WHERE at < {_NOW} - {_KEPT_S}; "
         try:
             *_, (_, row) = writer.script(
-                f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({self._turn});"
-                f"{forget}INSERT INTO commits VALUES('{self._name}', '{self._key}', {_NOW}) "
-                "ON CONFLICT(writer) DO UPDATE SET key = excluded.key, at = excluded.at; "
-                f"SELECT {_NOW}, (SELECT COALESCE(MAX(id), 0) FROM events)"
+                f"BEGIN ISOLATION LEVEL READ COMMITTED; {forget}SELECT * FROM "
+                f"begin_write({self._turn}, {self._news.lock}, '{self._name}', '{self._key}')"
             )
         except BaseException:
             self._give_up(writer)
             raise
-        self._began = _instant(row[0])
+        self._began, self._has_listeners = _instant(row[0]), not row[2]
+        self._floor = row[1]
         self._is_next = self._last_id is not None and self._last_id == row[1]
         writer.last_id = row[1]
         return writer
@@ -185,7 +183,8 @@ class Servers:
         """Commit. If the connection is lost meanwhile, the server is asked what became of it."""
         failed: BaseException
         try:
-            (tag, _), *_ = writer.script(f"COMMIT; NOTIFY {self._channel}")
+            tell = f"; NOTIFY {self._news.channel}" if self._has_listeners else ""
+            (tag, _), *_ = writer.script(f"COMMIT{tell}")
             if tag == "COMMIT":
                 self._has_written = True
                 return
@@ -193,26 +192,61 @@ class Servers:
         except driver().Error as error:
             failed = error
         self._give_up(writer)
-        if not self._persisted(self._was_committed):
+        self._committed(f"key FROM commits WHERE writer = '{self._name}'", self._key, failed)
+
+    def _committed(self, what: str, key: object, failed: BaseException) -> Any:
+        """The row of the last transaction, which begins with its key. The lock is free only when
+        that transaction has ended. Raises TryAgainError if it was not committed."""
+
+        def ask() -> Any:
+            writer = self._writer = self._usable(self._writer)
+            try:
+                *_, (_, row), _ = writer.script(
+                    f"BEGIN; SELECT pg_advisory_xact_lock({self._turn}); SELECT {what}; END"
+                )
+            except BaseException:
+                self._give_up(writer)
+                raise
+            return row
+
+        row = persisted(ask, self._patience_s)
+        if row is None or row[0] != key:
             why = " ".join(str(failed).split())
             raise TryAgainError(
                 f"{self.address.name} did not commit a write ({why}); nothing was recorded, run "
                 "again"
             ) from failed
+        return row
 
-    def _was_committed(self) -> bool:
-        """True if the newest commit of this process has the key of its last transaction. The lock
-        is free only when that transaction has ended, one way or the other."""
-        writer = self._writer = self._usable(self._writer)
-        try:
-            *_, (_, row), _ = writer.script(
-                f"BEGIN; SELECT pg_advisory_xact_lock({self._turn});"
-                f"SELECT key FROM commits WHERE writer = '{self._name}'; COMMIT"
-            )
-        except BaseException:
-            self._give_up(writer)
-            raise
-        return row is not None and row[0] == self._key
+    def append(
+        self, stream: str, kind: str, payload: str, actor: str, wanted: int | None, at: str | None
+    ) -> int | None:
+        """Append one (type, payload) event in a transaction of one statement, and return its
+        version. None if it has to be done in another way. `at` is the time; None for now."""
+        wanted_text = None if wanted is None else str(wanted)  # one type for one statement
+        sizes = f" {len(stream)} {len(actor)} {len(kind)} "
+        with self._one_writer, self.translated:
+            if not self._has_written:
+                return None
+            if _IS_ARMED:
+                self._point("store.before_commit")
+            writer = self._writer = persisted(lambda: self._usable(self._writer), self._patience_s)
+            key = str(secrets.randbits(63))
+            given = key, stream, actor, kind, payload, sizes, wanted_text, at
+            try:
+                version: int | None = writer.raw.execute(self._append, given).fetchone()[0]
+            except driver().Error as error:
+                self._give_up(writer)
+                if not is_lost(error):
+                    raise
+                what = f"key, version FROM events WHERE id > {self._floor} AND key = {key}"
+                version = self._committed(what, int(key), error)[1]
+            except BaseException:
+                writer.close()
+                raise
+        if _IS_ARMED and version is not None:
+            self._point("store.after_commit")
+        return version
 
     def repeated(self, write: Callable[[], T]) -> T:
         """Do a write; again after a loss of the connection, a deadlock or the like, a few times."""
@@ -227,23 +261,7 @@ class Servers:
 
     def wait(self, timeout_s: float) -> None:
         """Wait for a commit of any process. If the server cannot tell, this is a pause."""
-        if not self._one_listener.acquire(blocking=False):
-            time.sleep(min(timeout_s, _POLL_S))
-            return
-        try:
-            if self._listener is None or not self._listener.is_usable:
-                self._listener = Speaker(self._connected())
-                self._listener.script(f"LISTEN {self._channel}")
-                return  # what came before is seen by a look
-            for _ in self._listener.raw.notifies(timeout=timeout_s, stop_after=1):
-                pass
-        except (driver().Error, CannotRunError):
-            if self._listener is not None:
-                self._listener.close()
-            self._listener = None
-            time.sleep(min(timeout_s, _POLL_S))
-        finally:
-            self._one_listener.release()
+        self._news.wait(timeout_s)
 
     def compact(self, *, whole: bool) -> int:  # noqa: ARG002 - the server does this by itself
         """Give no pages back."""
@@ -255,24 +273,32 @@ class Servers:
 
     def close(self) -> None:
         """Close every connection of this process. A later use opens new connections."""
-        with self._one_writer, self._one_reader, self._one_listener:
-            for one in (self._writer, self._reader, self._listener):
+        with self._one_writer, self._one_reader:
+            for one in (self._writer, self._reader):
                 if one is not None:
                     one.close()
-            self._writer = self._reader = self._listener = None
+            self._writer = self._reader = None
+        self._news.close()
 
     def start_in_child(self) -> None:
         """Prepare for use after a fork: keep the parent's connections untouched."""
-        _inherited.append((self._writer, self._reader, self._listener))
+        _inherited.append((self._writer, self._reader, self._news.inherited()))
         self._start()
 
     def _start(self) -> None:
         self._one_writer, self._one_reader = threading.Lock(), threading.Lock()
-        self._one_listener = threading.Lock()
-        self._writer = self._reader = self._listener = None
+        self._news = News(self.address.schema, self._connected)
+        self._writer = self._reader = None
         self._writing_thread = self._last_id = None
         self._name, self._key = secrets.token_hex(8), ""
-        self._is_next = self._has_written = False
+        self._is_next = self._has_written = self._has_listeners = False
+        self._floor = (
+            0  # the last event before this process's last transaction of several statements
+        )
+        self._append = (
+            f"SELECT append_event({self._turn}, {self._news.lock}, '{self._news.channel}', "
+            "$1, $2, $3, $4, $5, $6, $7, $8)"
+        )
         self._began = _instant(0.0)
 
     def _writing(self) -> Speaker | None:
@@ -280,14 +306,9 @@ class Servers:
 
     def _connected(self) -> Any:
         try:
-            raw = connect(self.address, f"{socket.gethostname()}:{getpid()}")
-            raw.execute(
-                f"SET lock_timeout TO {int(self._patience_s * 1000)}; "
-                f"SET idle_in_transaction_session_timeout TO '{_SUSPENDED_S}s'"
-            )
+            return connect(self.address, f"{socket.gethostname()}:{getpid()}", self._patience_s)
         except driver().Error as error:
             raise unreachable(self.address, error) from error
-        return raw
 
     def _usable(self, held: Speaker | None) -> Speaker:
         """The connection, or a new one if it was lost."""
@@ -300,20 +321,6 @@ class Servers:
         except driver().Error:
             with suppress(driver().Error):
                 writer.close()
-
-    def _persisted(self, step: Callable[[], T]) -> T:
-        """Take a step that changes nothing if it fails, until the server is there again."""
-        until = time.monotonic() + self._patience_s
-        for number in range(10**6):
-            try:
-                return step()
-            except (driver().Error, CannotRunError) as error:
-                cause = error.__cause__ if isinstance(error, CannotRunError) else error
-                is_over = time.monotonic() >= until
-                if is_over or cause is None or not (is_away(cause) or is_lost(cause)):
-                    raise
-            time.sleep(pause_s(number))
-        raise AssertionError("the time is over before")
 
     def _point(self, name: str) -> None:
         try:

@@ -10,6 +10,7 @@ from state_store.sql.addresses import Address
 
 _OLDEST = 13
 _CONNECT_TIMEOUT_S = 10
+_SUSPENDED_S = 30  # after which the server ends the transaction of a process that was stopped
 
 
 def driver() -> Any:
@@ -23,8 +24,9 @@ def driver() -> Any:
         ) from error
 
 
-def connect(address: Address, caller: str) -> Any:
-    """A connection of psycopg whose statements commit by themselves. Raises its errors."""
+def connect(address: Address, caller: str, patience_s: float) -> Any:
+    """A connection of psycopg whose statements commit by themselves, and wait for locks as long as
+    they may. Raises its errors."""
     psycopg = driver()
     text = psycopg.conninfo.make_conninfo(address.url)
     given = psycopg.conninfo.conninfo_to_dict(text)
@@ -46,6 +48,9 @@ def connect(address: Address, caller: str) -> Any:
         connection.adapters.register_loader("numeric", numbers.IntLoader)  # of sums
         connection.execute(
             f'SET search_path TO "{address.schema}"; SET standard_conforming_strings TO on; '
+            "SET extra_float_digits TO 1; SET default_transaction_isolation TO 'read committed'; "
+            f"SET lock_timeout TO {int(patience_s * 1000)}; "
+            f"SET idle_in_transaction_session_timeout TO '{_SUSPENDED_S}s'; "
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') = 'off'"
         )

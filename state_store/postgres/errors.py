@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from state_store.database.errors import StoreBusyError
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.postgres.driver import driver
 from state_store.sql.addresses import Address
+
+T = TypeVar("T")
 
 
 class TryAgainError(StoreBusyError):
@@ -69,6 +73,21 @@ def pause_s(number: int) -> float:
     """The seconds before another try, so that many processes do not come back at once."""
     longest: float = min(_MOST_PAUSE_S, _PAUSE_S * 2 ** min(number, 10))
     return longest * random.uniform(0.5, 1.0)
+
+
+def persisted(step: Callable[[], T], patience_s: float) -> T:
+    """Take a step that changes nothing if it fails, until the server is there again."""
+    until = time.monotonic() + patience_s
+    for number in range(10**6):
+        try:
+            return step()
+        except (driver().Error, CannotRunError) as error:
+            cause = error.__cause__ if isinstance(error, CannotRunError) else error
+            is_over = time.monotonic() >= until
+            if is_over or cause is None or not (is_away(cause) or is_lost(cause)):
+                raise
+        time.sleep(pause_s(number))
+    raise AssertionError("the time is over before")
 
 
 def meaning(address: Address, error: BaseException) -> Exception | None:

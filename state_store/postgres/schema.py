@@ -67,6 +67,47 @@ MIGRATIONS: Sequence[Sequence[str]] = (
             number BIGINT PRIMARY KEY CHECK (number = 1), key {_TEXT}, reason {_TEXT},
             made_by {_TEXT}, since {_REAL} NOT NULL)""",
     ),
+    (
+        "ALTER TABLE events ADD COLUMN key BIGINT",
+        """CREATE FUNCTION begin_write(
+            turn BIGINT, news BIGINT, me TEXT, key_ TEXT,
+            OUT began DOUBLE PRECISION, OUT last_id BIGINT, OUT is_quiet BOOLEAN)
+        LANGUAGE plpgsql AS $$
+        DECLARE locked TEXT;
+        BEGIN
+            locked := pg_advisory_xact_lock(turn);
+            began := extract(epoch FROM clock_timestamp());
+            is_quiet := pg_try_advisory_xact_lock(news);
+            UPDATE commits SET key = key_, at = began WHERE writer = me;
+            IF NOT FOUND THEN INSERT INTO commits VALUES(me, key_, began); END IF;
+            SELECT COALESCE(MAX(id), 0) INTO last_id FROM events;
+        END $$""",
+        # One statement appends an event, because each turn of a writer lasts as long as its
+        # messages take. `key_` tells its author, after a lost connection, that it was committed.
+        """CREATE FUNCTION append_event(
+            turn BIGINT, news BIGINT, channel TEXT, key_ BIGINT, stream_ TEXT, actor_ TEXT,
+            type_ TEXT, payload_ TEXT, sizes TEXT, expected BIGINT, at_ TEXT) RETURNS BIGINT
+        LANGUAGE plpgsql AS $$
+        DECLARE locked TEXT; made BIGINT; is_quiet BOOLEAN;
+        BEGIN
+            locked := pg_advisory_xact_lock(turn);
+            INSERT INTO events(id, ts, actor, stream, type, payload, version, hash, key)
+            SELECT (SELECT COALESCE(MAX(id), 0) + 1 FROM events),
+                at, actor_, stream_, type_, payload_, was + 1,
+                sha256(link || convert_to((was + 1) || ' ' || said || sizes || stream_ || actor_
+                    || type_ || payload_, 'UTF8')), key_
+            FROM (SELECT at, COALESCE(version, 0) AS was, COALESCE(hash, '') AS link, COALESCE(
+                    at_, CASE WHEN at = trunc(at) THEN at || '.0' ELSE at::TEXT END) AS said
+                FROM (SELECT COALESCE(at_::FLOAT8,
+                        extract(epoch FROM clock_timestamp())::FLOAT8) AS at) AS clock
+                LEFT JOIN (SELECT version, hash FROM events
+                    WHERE stream = stream_ ORDER BY version DESC LIMIT 1) AS head ON TRUE) AS known
+            WHERE expected IS NULL OR expected = was
+            RETURNING version, pg_try_advisory_xact_lock(news) INTO made, is_quiet;
+            IF NOT is_quiet THEN PERFORM pg_notify(channel, ''); END IF;
+            RETURN made;
+        END $$""",
+    ),
 )
 VERSION = len(MIGRATIONS)
 

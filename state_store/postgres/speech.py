@@ -102,7 +102,7 @@ class Speaker:
 
     def script(self, text: str) -> list[tuple[str, Any]]:
         """Run statements without values in one message; the tag and first row of each."""
-        cursor, found = self.raw.execute(text), []
+        cursor, found = self.raw.execute(text, prepare=False), []
         while True:
             row = cursor.fetchone() if cursor.description is not None else None
             found.append((str(cursor.statusmessage), row))

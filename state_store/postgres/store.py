@@ -14,6 +14,7 @@ from pathlib import Path
 from state_store.database.kept_items import Fold
 from state_store.database.schema import VERSION
 from state_store.database.store import FOLDS, EventStore
+from state_store.database.transaction import Draft, Transaction
 from state_store.documents.clock import Clock, Instant
 from state_store.documents.files import read_text, write_text_atomic
 from state_store.documents.locks import QUEUE_PATIENCE_S
@@ -39,8 +40,9 @@ class PostgresStore(EventStore):
         patience_s: float = QUEUE_PATIENCE_S,
     ) -> None:
         self.path, self._folds = Path(path), folds
-        servers = Servers(address, patience_s)
-        self._use(servers, clock or ServerClock(servers))
+        self._servers = Servers(address, patience_s)
+        self._given_clock = clock
+        self._use(self._servers, clock or ServerClock(self._servers))
 
     @property
     def folder(self) -> str:
@@ -65,6 +67,20 @@ class PostgresStore(EventStore):
         """End the halt of all machines; False if there was none."""
         with self._database.translated:
             return halts.drop(self._database.reader())
+
+    def _appended(self, stream: str, drafts: list[Draft], actor: str, wanted: int | None) -> int:
+        """Append one event in one message, unless it changes an item or other threads wait."""
+
+        def job(transaction: Transaction) -> int:
+            return transaction.append_drafts(stream, drafts, actor, wanted)
+
+        def alone() -> int | None:
+            if len(drafts) != 1 or stream in self._folds:
+                return None
+            at = repr(self._given_clock.now().wall_s) if self._given_clock else None
+            return self._servers.append(stream, *drafts[0][:2], actor, wanted, at)
+
+        return self._servers.repeated(lambda: self._commits.submit(job, alone))
 
 
 class ServerClock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NAME = ".s.PGSQL.5432"
-COMMIT = b"COMMIT; NOTIFY"
+COMMIT = re.compile(rb"COMMIT")
+PREPARED = re.compile(rb"(_pg3_\d+)\0SELECT append_event")
 BEFORE, AFTER = "before the server has it", "after the server has done it"
 
 
@@ -38,9 +40,11 @@ class CuttingProxy:
                     threading.Thread(target=work[0], args=(*work[1:], cut), daemon=True).start()
 
     def _requests(self, client: socket.socket, server: socket.socket, cut: threading.Event) -> None:
+        commits = [COMMIT, re.compile(rb"SELECT append_event")]  # each of them as a message has it
         with suppress(OSError):
             while data := client.recv(1 << 16):
-                if self.armed and COMMIT in data:
+                commits += [re.compile(rb"\0" + name + rb"\0") for name in PREPARED.findall(data)]
+                if self.armed and any(one.search(data) for one in commits):
                     how, self.armed = self.armed, ""
                     self.cuts += 1
                     if how == BEFORE:

@@ -17,7 +17,9 @@ from typing import Any
 from state_store.postgres.driver import driver
 
 LOCKED = "locked"  # the user who needs a password
-_FAST = "-c fsync=off -c full_page_writes=off -c max_connections=200 -c listen_addresses="
+_ALWAYS = "-c max_connections=200 -c listen_addresses="
+FAST = "-c fsync=off -c full_page_writes=off"
+DURABLE = "-c fsync=on"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Server:
     folder: Path
     programs: Path
     user: str
+    settings: str = FAST
 
     @property
     def url(self) -> str:
@@ -44,7 +47,14 @@ class Server:
             return cursor.fetchall() if cursor.description else None
 
     def start(self) -> None:
-        self._control("-w", "-o", f"{_FAST} -k {self.folder}", "-l", f"{self.folder}/log", "start")
+        self._control(
+            "-w",
+            "-o",
+            f"{_ALWAYS} {self.settings} -k {self.folder}",
+            "-l",
+            f"{self.folder}/log",
+            "start",
+        )
 
     def stop(self, mode: str = "immediate") -> None:
         self._control("-w", "-m", mode, "stop")
@@ -64,7 +74,7 @@ def missing() -> str:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
+def running(settings: str = FAST) -> Iterator[Server]:
     import pwd  # noqa: PLC0415 - all tests import this module, also on systems without it
 
     programs = _programs()
@@ -73,7 +83,7 @@ def running() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:  # a short socket path
         if os.getuid() == 0:
             shutil.chown(folder, user)
-        server = Server(Path(folder), programs, user)
+        server = Server(Path(folder), programs, user, settings)
         made = [str(programs / "initdb"), "-D", f"{folder}/data", "-A", "trust", "-N", "-E", "UTF8"]
         _run([*made, "--locale=C.UTF-8", "-U", user], user)
         rules = Path(folder) / "data" / "pg_hba.conf"
