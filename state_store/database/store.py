@@ -105,9 +105,8 @@ class EventStore(HaltsAsFiles):
         actor: str = "system",
         expected_version: int | None = None,
     ) -> int:
-        """Append one event and return its version, which counts from 1 in each stream.
-        Joins an open transaction of this thread. Raises ConcurrencyConflict if the stream is not at
-        `expected_version`, ValueError or TypeError if the payload is not JSON."""
+        """Append one event and return its version, which counts from 1. Joins an open transaction.
+        Raises ConcurrencyConflict, and ValueError or TypeError if the payload is not JSON."""
         return self.append_many(stream, ((event_type, payload),), actor, expected_version)
 
     def append_many(
@@ -125,6 +124,7 @@ class EventStore(HaltsAsFiles):
         return self._appended(stream, drafts, actor, expected_version)
 
     def _appended(self, stream: str, drafts: list[Draft], actor: str, wanted: int | None) -> int:
+        """Append drafts in a commit shared with other threads."""
         return self.joined(lambda open_: open_.append_drafts(stream, drafts, actor, wanted))
 
     def append_held(
@@ -136,11 +136,11 @@ class EventStore(HaltsAsFiles):
         change: Change = lambda _: None,
     ) -> None:
         """Append (stream, type, payload) events, all or none, if all `leases` are current. Shares
-        its commit with other threads, which a `transaction` does not. `note` is called
-        after the leases were checked and before anything is written; its TidegateError keeps the
-        events out. The folder it returns is flushed before the commit, once for all callers that
-        return it. `change` adds to the commit what is no event; it raises nothing of ours. No
-        other process writes meanwhile, so both must be quick. Raises LeaseLostError."""
+        its commit with other threads, which a `transaction` does not. `note` is called after the
+        leases were checked and before anything is written; its TidegateError keeps the events out.
+        The folder it returns is flushed before the commit, once for all callers that return it.
+        `change` adds to the commit what is no event; it raises nothing of ours. No other process
+        writes meanwhile, so both must be quick. Raises LeaseLostError."""
         drafts = [(stream, drafted(stream, actor, [(kind, it)])) for stream, kind, it in events]
         noted: list[Path | None] = []  # once, also if the job runs again
 
