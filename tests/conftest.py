@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import forked
+from tests.support import forked, own_temporary
 from tests.support import postgres as postgres_server
 from tests.support import stores as stores_of_kinds
 from tests.support.beside import Played, play_marked
@@ -18,9 +18,7 @@ from tests.support.processes import Marked, marked_in
 from tests.support.repos import SANDBOX
 from tests.support.sampled import leave_to_more
 
-IN_MEMORY = Path("/dev/shm")
 PROGRAMS = [Path(__file__).parents[1] / name for name in ("driver", "tools", "state_store")]
-ROOM_BYTES = 2 << 30
 MODULES_SO_FAR = pytest.StashKey[list[str]]()
 
 
@@ -51,12 +49,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The default run and `more` write to memory where they can, as their many flushes wait for
-    the disk a third of the time. What is measured, and sweeps, use the disk."""
-    marks = config.option.markexpr
-    is_usual = "not bench" in marks or marks == "more"
-    if is_usual and config.option.basetemp is None and _is_roomy(IN_MEMORY):
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+    own_temporary.begin(config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    own_temporary.end(session.config, failed=exitstatus != pytest.ExitCode.OK)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -66,14 +64,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not session.config.option.collectonly:
         for folder in PROGRAMS:
             compileall.compile_dir(folder, quiet=2)
-
-
-def _is_roomy(folder: Path) -> bool:
-    """Whether programs can be written there and started, and enough of it is free."""
-    if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        return False
-    found = os.statvfs(folder)
-    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > ROOM_BYTES
 
 
 @pytest.hookimpl(tryfirst=True)
