@@ -124,6 +124,7 @@ def _indexed(path: Path) -> tuple[ScannedTracker, TrackerIndex]:
 
 
 def _keep(path: Path, state_dir: Path, scan: ScannedTracker, index: TrackerIndex) -> None:
+    scan.settle()
     named = dict(zip(index.open_numbers, index.names, strict=True))
     ids = json.dumps(scan.ids).encode()
     columns = [

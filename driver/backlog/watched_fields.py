@@ -48,8 +48,7 @@ class WatchedTracker:
         self._path = path
         self._digest = digest_of(path)
         scan = scanned_before(path, self._digest)
-        replaced = scan.replaced if scan is not None else None
-        self._replaced = None if replaced is None else replaced.again()
+        self._replaced = scan.replaced if scan is not None else None
         # A wave may take hours, and a tracker may be long, so what it is now is in a file without a
         # name: the one that the claim has replaced, else a copy.
         self._copy = tempfile.TemporaryFile()  # noqa: SIM115 - it stays open
@@ -67,8 +66,6 @@ class WatchedTracker:
 
     def __exit__(self, *_: object) -> None:
         self._copy.close()
-        if self._replaced is not None:
-            self._replaced.source.close()
 
     def warning(self) -> str:
         """The warning of `changed_fields` about the time since this object was made."""

@@ -98,11 +98,11 @@ def _edit(path: Path, scan: ScannedTracker, edits: Sequence[Edited]) -> str | No
     file now."""
     if not edits:
         return scan.digest if tracker_base.digest_of(path) == scan.digest else None
-    found = [(scan.starts[number], scan.ends[number], new) for number, _, new in edits]
+    found = [(*scan.place_of(number), new) for number, _, new in edits]
     with FileIO(path) as source:
         digest = _replace(path, source, found, scan.digest)
         if digest is not None:
-            scan.edited(edits, digest, Replaced(source, found).again())
+            scan.edited(edits, digest, Replaced.of(source, found))
     return digest
 
 

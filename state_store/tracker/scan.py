@@ -28,6 +28,7 @@ from state_store.values.lazy_dataclass import dataclass, field
 
 BLOCK = 250
 LONG = 2**20  # bytes; a shorter tracker is parsed in milliseconds
+_MOST_GROWN = 100
 EachBlock = Callable[[int, Sequence[Any]], None]
 Edited = tuple[int, bytes, bytes]  # the number of an entry, its text before and after
 
@@ -41,7 +42,8 @@ class ScannedTracker:
     """The entries of a tracker whose bytes have the SHA-256 `digest`: their ids (`id_of`, None for
     an entry that is no object), and where they start and end in the file. `fields` are the names of
     all fields of each block, while they are known; `edits` is what this process has changed since
-    the scan, and `replaced` the file before the newest of its writes."""
+    the scan, and `replaced` the file before the newest of its writes. `grown` are entries that have
+    grown, with the number of bytes, since `starts` and `ends` were true."""
 
     path: Path
     digest: str
@@ -53,10 +55,17 @@ class ScannedTracker:
     edits: list[Edited] = field(default_factory=list)
     data: bytes | None = None
     replaced: Replaced | None = None
+    grown: list[tuple[int, int]] = field(default_factory=list)
+
+    def place_of(self, number: int) -> tuple[int, int]:
+        """The start and the end of an entry in the file as it is now."""
+        before = sum(size for other, size in self.grown if other < number)
+        own = sum(size for other, size in self.grown if other == number)
+        return self.starts[number] + before, self.ends[number] + before + own
 
     def text_of(self, number: int) -> bytes:
         """The text of an entry. Raises InputError if the file is another one now."""
-        start, end = self.starts[number], self.ends[number]
+        start, end = self.place_of(number)
         if self.data is None:
             before = identity_at(self.path)
             if known_digest(self.path) == (before, self.digest):
@@ -83,21 +92,26 @@ class ScannedTracker:
 
     def edited(self, edits: Sequence[Edited], digest: str, replaced: Replaced) -> None:
         """Note the edits that made the file another one, in the order of the file."""
-        grown = [0] * (len(self.ids) + 1)
-        for number, before, after in edits:
-            grown[number + 1] = len(after) - len(before)
-        moved = list(accumulate(grown))
-        self.starts = array("Q", map(int.__add__, self.starts, moved))
-        self.ends = array("Q", map(int.__add__, self.ends, moved[1:]))
+        self.grown += [(number, len(after) - len(before)) for number, before, after in edits]
+        if len(self.grown) > _MOST_GROWN:
+            self.settle()
         self.edits += edits
         self.fields.clear()
         self.forget()
         self.digest, self.replaced = digest, replaced
 
+    def settle(self) -> None:
+        """Make `starts` and `ends` true again."""
+        moved = [0] * (len(self.ids) + 1)
+        for number, size in self.grown:
+            moved[number + 1] += size
+        moved = list(accumulate(moved))
+        self.starts = array("Q", map(int.__add__, self.starts, moved))
+        self.ends = array("Q", map(int.__add__, self.ends, moved[1:]))
+        self.grown.clear()
+
     def forget(self) -> None:
         """Drop the text from memory, and the file that was replaced."""
-        if self.replaced is not None:
-            self.replaced.source.close()
         self.data = self.replaced = None
 
 

@@ -33,14 +33,18 @@ _PIECE_BYTES = 2**20
 @dataclass(frozen=True, slots=True)
 class Replaced:
     """The file that `replace_spliced` has replaced, still open, and the parts that it replaced.
-    Nobody finds that file any more, so it needs no copy."""
+    Nobody finds that file any more, so it needs no copy. It is closed when nobody has this."""
 
     source: FileIO
     splices: Sequence[Splice]
 
-    def again(self) -> Replaced:
-        """The same, which stays when this one is closed."""
-        return Replaced(FileIO(os.dup(self.source.fileno())), self.splices)
+    @classmethod
+    def of(cls, source: FileIO, splices: Sequence[Splice]) -> Replaced:
+        """The file of `source`, which the caller closes."""
+        return cls(FileIO(os.dup(source.fileno())), splices)
+
+    def __del__(self) -> None:
+        self.source.close()
 
     def written(self) -> bytes:
         """The bytes that `replace_spliced` wrote. The caller compares their digest."""

@@ -17,6 +17,7 @@ import pytest
 from driver.backlog.dependencies import waiting
 from driver.backlog.index_reader import FILE_NAME, TrackerReader
 from driver.backlog.retry_policy import in_backoff
+from driver.backlog.watched_fields import WatchedTracker
 from state_store.api import StateAPI
 from state_store.database.events import ITEM_CREATED, ITEM_FIELDS_REMOVED, ITEM_UPDATED, TRACKER
 from state_store.documents.errors import InputError
@@ -191,7 +192,7 @@ def test_only_the_file_that_was_seen_is_replaced(tmp_path: Path) -> None:
     wanted = b"0one234+56789" + b"0123456789" * 299_998 + b"012345678"
     with FileIO(path) as source:
         new = replace_spliced(path, source, splices, digest)
-        assert Replaced(source, splices).written() == wanted
+        assert Replaced.of(source, splices).written() == wanted
     assert path.read_bytes() == wanted
     assert new == base.digest_of(path) == hashlib.sha256(wanted).hexdigest()
     before = identity_at(path)
@@ -202,6 +203,31 @@ def test_only_the_file_that_was_seen_is_replaced(tmp_path: Path) -> None:
         assert [one.name for one in tmp_path.iterdir()] == ["f"]
         assert replace_spliced(path, source, [(0, 1, b"x")], "not asked", before) is not None
     assert path.read_bytes() == b"x" + wanted[1:]
+
+
+@pytest.mark.parametrize("by_rename", [False, True])
+def test_a_changed_field_is_told_without_a_copy_of_the_tracker(
+    tmp_path: Path, by_rename: bool
+) -> None:
+    path = a_tracker(tmp_path / "s", "plain")
+    with StateAPI(path.parent / STATE_DB_FILENAME) as api:
+        reader = TrackerReader()
+        reader.read(path, path.parent)
+        sync_tracker(api, path)
+        api.append(TRACKER, ITEM_UPDATED, {"id": "I4", "status": "claimed"})
+        assert sync_tracker(api, path) == SyncReport(exported=1)
+        with WatchedTracker(path) as watched:
+            assert watched.warning() == ""
+            reader.forget()
+            api.append(TRACKER, ITEM_UPDATED, {"id": "I5", "status": "claimed"})
+            assert sync_tracker(api, path) == SyncReport(exported=1)
+            assert watched.warning() == ""
+            text = path.read_text().replace('"title": "plain"', '"title": "their"', 6)
+            target = tmp_path / "new" if by_rename else path
+            target.write_text(text)
+            target.replace(path)
+            told = watched.warning()
+    assert told.endswith("check that you made the change: title of I4"), told
 
 
 def test_a_write_of_others_right_after_ours_is_seen(tmp_path: Path) -> None:
