@@ -176,9 +176,8 @@ def test_a_test_that_looks_for_the_files_of_new_tests_does_not_stop_them(tmp_pat
 @pytest.mark.more
 def test_a_new_test_that_helps_others_ships_under_no_name(tmp_path: Path) -> None:
     played = _played(tmp_path, ATTACKS)
-    assert {name: (one.defence, one.fooled) for name, one in played.items()} == dict.fromkeys(
-        ATTACKS, ("added tests", True)
-    )
+    others = {n: one for n, one in played.items() if one.defence != "added tests" or not one.fooled}
+    assert others == {}
 
 
 @pytest.mark.more
