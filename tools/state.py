@@ -54,6 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     settle.add_argument(
         "--prefer", metavar="ID=SIDE", action="append", default=[], help="SIDE: file or store"
     )
+    copy = views.add_parser("copy", help="copy everything to another database")
+    place = "a state folder, a file, postgresql://..., or url for the one of [state] url"
+    copy.add_argument("source", metavar="FROM", help=place)
+    copy.add_argument("target", metavar="TO", help="likewise; it has to be empty")
+    schema = "(default: [state] schema)"
+    copy.add_argument("--from-schema", metavar="NAME", help=f"the schema in FROM {schema}")
+    copy.add_argument("--to-schema", metavar="NAME", help=f"the schema in TO {schema}")
     views.metavar = f"{{{','.join(views.choices)}}}"  # named if it is missing
     for view in (items, waves, wave, traces, status, events, settle):
         view.add_argument("--state-dir", help="the state folder (default: that of the settings)")
@@ -61,6 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _act(asked: argparse.Namespace) -> int:
+    if asked.what == "copy":
+        from driver.maintenance.state_copy import copied
+
+        return copied(asked)
     from state_store.api import StateAPI
     from state_store.place import has_begun
     from state_store.write_api import STATE_DB_FILENAME

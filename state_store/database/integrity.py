@@ -26,7 +26,7 @@ from state_store.database.kept_items import (
 from state_store.database.publications import damaged_rows
 from state_store.documents.errors import CannotRunError
 from state_store.documents.interpreter import collector_paused
-from state_store.sql.connection import Connection, Connections
+from state_store.sql.connection import Connection, Readable
 from state_store.values.lazy_dataclass import dataclass
 
 ARCHIVE = "archive"  # a kind of problem
@@ -51,7 +51,7 @@ class Problem:
         return f"{where}{self.why}"
 
 
-def examine(database: Connections, folds: Mapping[str, Fold]) -> Iterator[Problem]:
+def examine(database: Readable, folds: Mapping[str, Fold]) -> Iterator[Problem]:
     """Find every fault within the database and its archives."""
     connection, archives = database.reader(), database.archives
     for message in database.faults():

@@ -110,6 +110,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
     ),
 )
 VERSION = len(MIGRATIONS)
+COPYING = 10**6  # in place of a migration while a copy fills the tables, so that nobody uses them
 
 
 def lock_key(schema: str, purpose: str) -> int:
@@ -127,6 +128,11 @@ def version_of(connection: Any, address: Address) -> int:
         return 0
     asked = f"SELECT COALESCE(MAX(number), 0) FROM {schema}.migrations"
     found: int = connection.execute(asked).fetchone()[0]
+    if found == COPYING:
+        raise CannotRunError(
+            f"{address.name} is being filled by `tidegate state copy`, which has not ended; run it "
+            "again, or drop the schema"
+        )
     if found > VERSION:
         raise CannotRunError(f"{address.name} was written by a newer tidegate; use the newer one")
     return found

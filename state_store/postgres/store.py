@@ -26,6 +26,18 @@ from state_store.sql.connection import Connection
 FOLDER_NAME = "folder.id"
 
 
+def name_of_folder(state_dir: Path, *, make: bool = True) -> str:
+    """The name of a state folder among all that share tables, as a prefix; "" if it has none and
+    none is made."""
+    file = state_dir / FOLDER_NAME
+    if not file.exists():
+        if not make:
+            return ""
+        state_dir.mkdir(parents=True, exist_ok=True)
+        write_text_atomic(file, f"{secrets.token_hex(8)}\n")
+    return f"{read_text(file).strip()}/"
+
+
 class PostgresStore(EventStore):
     """Opens the tables at `address`, and creates them if they are missing. `path` is the place of a
     database in the state folder; no file is there."""
@@ -47,11 +59,7 @@ class PostgresStore(EventStore):
     @property
     def folder(self) -> str:
         """The name of the state folder among all that share the tables; made at the first use."""
-        file = self.path.parent / FOLDER_NAME
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_text_atomic(file, f"{secrets.token_hex(8)}\n")
-        return f"{read_text(file).strip()}/"
+        return name_of_folder(self.path.parent)
 
     def halt_row(self) -> HaltRow | None:
         """The halt of all machines, if it is set."""

@@ -47,7 +47,21 @@ class Connection(Protocol):
         """Run one statement for each of many rows."""
 
 
-class Connections(Protocol):
+class Readable(Protocol):
+    """A database whose rows can be checked."""
+
+    def reader(self) -> Connection:
+        """A connection for reading; inside a transaction of this thread the one that sees it."""
+
+    @property
+    def archives(self) -> Path | None:
+        """The state folder with archives of events; None if the tables have all events."""
+
+    def faults(self) -> Iterable[str]:
+        """The damage that the database itself finds in its files."""
+
+
+class Connections(Readable, Protocol):
     """The connections of this process to one database, for all of its threads."""
 
     @property
@@ -68,9 +82,6 @@ class Connections(Protocol):
         """A block in which the database's errors become errors with a remedy. One block may be
         entered within another, and by several threads at once."""
 
-    def reader(self) -> Connection:
-        """A connection for reading; inside a transaction of this thread the one that sees it."""
-
     def begin(self) -> Connection:
         """Begin the one transaction that writes now; `end` must follow. Errors are not
         translated."""
@@ -88,15 +99,8 @@ class Connections(Protocol):
         """Return after a commit of any process, or some time earlier or later; at the latest after
         `timeout_s`."""
 
-    @property
-    def archives(self) -> Path | None:
-        """The state folder with archives of events; None if the tables have all events."""
-
     def compact(self, *, whole: bool) -> int:
         """Give free pages back, and return their number; `whole` allows that all others wait."""
-
-    def faults(self) -> Iterable[str]:
-        """The damage that the database itself finds in its files."""
 
     def close(self) -> None:
         """Close every connection of this process. A later use opens new connections."""

@@ -113,6 +113,7 @@ RUN: dict[str, tuple[Try, ...]] = {
         Try(f"tidegate recover restore {KEPT} --patch beside/cart.patch"),
     ),
     "tidegate logs ITEM": (Try("tidegate logs cart"), Try("tidegate logs -f --lines 5")),
+    "tidegate state copy FROM TO": (Try("tidegate state copy state beside/copied"),),
     "tidegate gc --dry-run": (Try("tidegate gc --dry-run"),),
     "tidegate gc [--older-than DAYS]": (Try("tidegate gc"), Try("tidegate gc --older-than 3")),
     "tidegate verify-state [--repo DIR]": (Try("tidegate verify-state --repo ."),),
@@ -192,6 +193,7 @@ MACHINE = "changes the machine"
 PATTERN = "the beginning of a command"
 SET_UP = "sets a machine up, with the network"
 PAID = "needs a paid agent or its key"
+SERVER = "needs a server of PostgreSQL"
 LEFT: dict[str, Left] = {
     "uv tool install git+ADDRESS": Left(SET_UP, INSTALLED),
     "pipx install git+ADDRESS": Left(SET_UP, INSTALLED),
@@ -208,6 +210,10 @@ LEFT: dict[str, Left] = {
     "python tests/contracts/record_public_names.py": Left("writes into the checkout"),
     "cp state/tidegate.service state/tidegate.timer /etc/systemd/system/": Left(MACHINE),
     "systemctl daemon-reload && systemctl enable --now tidegate.timer": Left(MACHINE),
+    "tidegate state copy state postgresql://tidegate@db.example/builds --to-schema shop": Left(
+        SERVER, "tests/integration/test_state_copy.py"
+    ),
+    "tidegate state copy url state-of-shop": Left(SERVER, "tests/integration/test_state_copy.py"),
     "claude -p --output-format stream-json --verbose": Left(PAID),
     "codex exec --json --skip-git-repo-check --ephemeral --ignore-user-config --ignore-rules": (
         Left(PAID)

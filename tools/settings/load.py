@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from state_store.documents.errors import InputError
-from state_store.sql.addresses import Address, keep_rows
+from state_store.sql.addresses import Address, address_of, keep_rows
 from state_store.values.lazy_dataclass import dataclass, field, fields
 from tools.settings.kinds import ARGV, PATHS, PHASES, TokenPrice
 from tools.settings.schema import (
@@ -169,6 +169,11 @@ def resolve_store(flag: str | Path | None = None, config: Path | None = None) ->
     state_dir = _state_dir(flag, values.get(STATE_DIR), where)
     keep_rows(state_dir, _address(_section("state", values)))
     return state_dir
+
+
+def address_of_settings() -> Address | None:
+    """The address of [state] url; None if it is not set. Raises as `resolve_store`."""
+    return address_of(resolve_store())
 
 
 def _address(state: StateSettings) -> Address | None:
