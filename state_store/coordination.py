@@ -1,7 +1,8 @@
 """Acquires, renews and releases leases, which give a resource to one holder for a time.
 
 The lease rows decide. The events of stream `claims` are only their history. Every function takes an
-`EventStore`, or an object with a `store`.
+`EventStore`, or an object with a `store`. Every change is a job that the store may run again, so a
+lost connection to a server fails none.
 """
 
 from __future__ import annotations
@@ -40,9 +41,12 @@ def acquire_all(
     """Acquire many leases in one transaction. The result omits leases of other holders."""
     if not (math.isfinite(ttl) and ttl > 0):
         raise ValueError(f"a lease needs a positive time in seconds, not {ttl!r}")
-    acquired = {}
-    with _store(store).transaction() as transaction:
-        for name in resources:
+    names, acquired = tuple(resources), dict[str, Lease]()
+    "".join((holder, *map(str, names))).encode("utf-8")  # raises here, not in a shared commit
+
+    def job(transaction: StoreTransaction) -> int:
+        acquired.clear()
+        for name in names:
             row = transaction.lease_row(name)
             if row is None or not row.held_at(transaction.now):
                 new = _granted(transaction, row, name, holder, ttl)
@@ -51,13 +55,22 @@ def acquire_all(
             else:
                 continue
             acquired[name] = _kept(transaction, new)
+        return 0
+
+    _store(store).joined(job)
     return acquired
 
 
 def extend(store: Any, lease: Lease) -> Lease:
     """Renew a grant for its full time. Raises LeaseLostError."""
-    with _store(store).transaction(lease=lease) as transaction:
-        return _kept(transaction, transaction.require(lease).extended(transaction.now))
+    renewed: list[Lease] = []
+
+    def job(transaction: StoreTransaction) -> int:
+        renewed[:] = [_kept(transaction, transaction.require(lease).extended(transaction.now))]
+        return 0
+
+    _store(store).joined(job)
+    return renewed[0]
 
 
 def check(store: Any, lease: Lease) -> None:
@@ -70,22 +83,28 @@ def check(store: Any, lease: Lease) -> None:
 
 def give_back(store: Any, lease: Lease) -> None:
     """End the grant. Raises LeaseLostError if it has already ended."""
-    with _store(store).transaction(lease=lease) as transaction:
-        _end(transaction, transaction.require(lease), "released")
+    _store(store).joined(lambda open_: _end(open_, open_.require(lease), "released"))
 
 
 def give_back_all(store: Any, leases: Iterable[Lease]) -> None:
     """End the grants in one transaction. Skips ended grants."""
-    with _store(store).transaction() as transaction:
-        for row in _rows(transaction, leases):
-            _end(transaction, row, "released")
+    given = tuple(leases)
+
+    def job(transaction: StoreTransaction) -> int:
+        return sum(_end(transaction, row, "released") for row in _rows(transaction, given))
+
+    _store(store).joined(job)
 
 
 def extend_all(store: Any, leases: Iterable[Lease]) -> None:
     """Renew the grants in one transaction. Skips lost grants."""
-    with _store(store).transaction() as transaction:
-        for row in _rows(transaction, leases):
-            _kept(transaction, row.extended(transaction.now))
+    given = tuple(leases)
+
+    def job(transaction: StoreTransaction) -> int:
+        renewed = [row.extended(transaction.now) for row in _rows(transaction, given)]
+        return len([_kept(transaction, row) for row in renewed])
+
+    _store(store).joined(job)
 
 
 def try_claim(store: Any, resource: str, instance_id: str, ttl: float = DEFAULT_TTL_S) -> bool:
@@ -102,22 +121,26 @@ def renew(store: Any, resource: str, instance_id: str) -> bool:
 
     An expired lease can still be renewed if no other instance has acquired it.
     """
-    with _store(store).transaction() as transaction:
+
+    def job(transaction: StoreTransaction) -> int:
         row = transaction.lease_row(resource)
         if row is None or row.holder != instance_id:
-            return False
+            return 0
         _kept(transaction, row.extended(transaction.now))
-        return True
+        return 1
+
+    return bool(_store(store).joined(job))
 
 
 def release(store: Any, resource: str, instance_id: str) -> bool:
     """Release the resource; False, without a change, if the instance does not hold it."""
-    with _store(store).transaction() as transaction:
+
+    def job(transaction: StoreTransaction) -> int:
         row = transaction.lease_row(resource)
-        if row is None or row.holder != instance_id:
-            return False
-        _end(transaction, row, "released")
-        return True
+        is_ours = row is not None and row.holder == instance_id
+        return _end(transaction, row, "released") if row is not None and is_ours else 0
+
+    return bool(_store(store).joined(job))
 
 
 def current_holder(store: Any, resource: str) -> str | None:
@@ -166,11 +189,13 @@ def _granted(
     return row
 
 
-def _end(transaction: StoreTransaction, row: LeaseRow, reason: str) -> None:
+def _end(transaction: StoreTransaction, row: LeaseRow, reason: str) -> int:
+    """End a grant, and return the number of ended grants."""
     assert row.holder is not None
     claim = {"resource": row.resource, "instance_id": row.holder, "token": row.token}
     transaction.append(STREAM, RELEASED, claim | {"reason": reason}, actor=row.holder)
     transaction.put_lease(grant(row.resource, row.token, None, row.ttl, transaction.now))
+    return 1
 
 
 def _kept(transaction: StoreTransaction, row: LeaseRow) -> Lease:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.database import events as names
-from state_store.database.interface import Store
+from state_store.database.interface import Store, StoreTransaction
 from state_store.database.projections import iso_time, tracker_document
 from state_store.documents.errors import InputError, TidegateError
 from state_store.documents.item_id import id_of
@@ -88,17 +88,21 @@ class WriteAPI:
         if name is None or not str(new_status or "").strip():
             raise ValueError(f"an item id and a status are needed, not {item_id!r}, {new_status!r}")
         fault = self._take_in(actor)
-        change = {"id": name, "status": new_status}
-        with self.store.transaction() as transaction:
+
+        def job(transaction: StoreTransaction) -> int:
             item = transaction.item(name)
             if item is None:
-                raise fault or ValueError(f"item {name!r} not found; name another")
+                return 0
+            change = {"id": name, "status": new_status}
             if note:
                 old = item.get("notes")
                 change["notes"] = f"{old}\n{note}" if isinstance(old, str) and old else note
             if new_status in _CLOSED and not item.get("completed_at"):
                 change["completed_at"] = iso_time(time.time())
-            transaction.append(names.TRACKER, names.ITEM_UPDATED, change, actor)
+            return transaction.append(names.TRACKER, names.ITEM_UPDATED, change, actor)
+
+        if not self.store.joined(job):
+            raise fault or ValueError(f"item {name!r} not found; name another")
         return self._written_out(name, actor)
 
     def tracker_append_item(
@@ -121,10 +125,14 @@ class WriteAPI:
         tags = item["tags"] if isinstance(item["tags"], list) else []
         item |= {"id": name, "title": title.strip(), "tags": tags}
         fault = self._take_in(actor)
-        with self.store.transaction() as transaction:
+
+        def job(transaction: StoreTransaction) -> int:
             if transaction.item(name) is not None:
-                raise ValueError(f"item {name!r} already exists; choose another id")
-            transaction.append(names.TRACKER, names.ITEM_CREATED, item, actor)
+                return 0
+            return transaction.append(names.TRACKER, names.ITEM_CREATED, item, actor)
+
+        if not self.store.joined(job):
+            raise ValueError(f"item {name!r} already exists; choose another id")
         if fault is not None:
             raise fault
         return self._written_out(name, actor)

@@ -10,7 +10,7 @@ from driver.run_state.leases import LeaseManager
 from driver.run_state.steps import Step
 from state_store.api import StateAPI
 from state_store.database import events
-from state_store.database.interface import Change, Note, Store
+from state_store.database.interface import Change, Note, Store, StoreTransaction
 from state_store.database.publications import PROPOSED, Publication
 from state_store.views.anchors import Anchor
 
@@ -89,8 +89,12 @@ class EventLog:
 
     def advance(self, tip: str, state: str) -> None:
         """A publication came as far as `state`."""
-        with self._api.store.transaction() as transaction:
+
+        def job(transaction: StoreTransaction) -> int:
             transaction.publications.advance(tip, state, transaction.now.wall_s)
+            return 0
+
+        self._api.store.joined(job)
 
     def proposed(self, wave_id: str, facts: Mapping[str, Any]) -> None:
         """A pull request was asked for, of this wave or an earlier one."""
@@ -115,9 +119,12 @@ def began_here(store: Store, wave_id: str) -> bool:
 
 def write_proposed(api: StateAPI, wave_id: str, facts: Mapping[str, Any], actor: str) -> None:
     """A pull request was asked for; `facts` say what came of it."""
-    with api.store.transaction() as transaction:
-        stream = events.wave_stream(wave_id)
-        transaction.append(stream, events.PULL_REQUEST, dict(facts), actor)
+    stream = events.wave_stream(wave_id)
+
+    def job(transaction: StoreTransaction) -> int:
         if facts["state"] is not None:
             book = transaction.publications
             book.advance(str(facts["commit"]), PROPOSED, transaction.now.wall_s)
+        return transaction.append(stream, events.PULL_REQUEST, dict(facts), actor)
+
+    api.store.joined(job)

@@ -7,8 +7,8 @@ that checks the lease's token, so a late writer changes nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -79,17 +79,22 @@ class LeaseManager:
     def _acquired(self, resource: str) -> Lease | None:
         return coordination.acquire(self._store, resource, self._holder, self._ttl_s)
 
-    @contextmanager
-    def effect(self, *resources: str) -> Iterator[StoreTransaction]:
-        """A transaction that commits only while all of `resources` are ours.
+    def effect(self, resources: Iterable[str], job: Callable[[StoreTransaction], object]) -> None:
+        """Run `job` in a transaction that commits only while all of `resources` are ours. It may
+        run again after a lost connection.
 
         Raises LeasedElsewhereError when one is not, and then nothing of it has happened.
         """
+        names = [self._shared(one) for one in resources]
+
+        def checked(transaction: StoreTransaction) -> int:
+            for name in names:
+                transaction.require(self._mine(name))
+            job(transaction)
+            return 0
+
         try:
-            with self._store.transaction() as transaction:
-                for resource in map(self._shared, resources):
-                    transaction.require(self._mine(resource))
-                yield transaction
+            self._store.joined(checked)
         except LeaseLostError as lost:
             raise LeasedElsewhereError(str(lost)) from lost
 

@@ -16,6 +16,7 @@ from driver.scheduler.backlog import Backlog
 from state_store import coordination
 from state_store.api import StateAPI
 from state_store.database import events
+from state_store.database.interface import StoreTransaction
 from state_store.database.projections import iso_time, project_agent_traces
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_status import PROPOSED
@@ -64,8 +65,12 @@ def _propose(
 ) -> list[str]:
     """Create the items of new findings and return their ids; one that was ever in the tracker is
     not new, whatever its status."""
-    created, made, noted = iso_time(time.time()), list[str](), False
-    with backlog.api.store.transaction() as transaction:
+    created, made = iso_time(time.time()), list[str]()
+    gone = tuple(gone)
+
+    def job(transaction: StoreTransaction) -> int:
+        noted = 0
+        made.clear()
         for name, finding in found.items():
             if transaction.item(name) is None:
                 item = finding.as_item(created)
@@ -77,8 +82,10 @@ def _propose(
                 notes = f"{item.get('notes') or ''} Not found any more after wave {wave_id}."
                 change = {"id": item["id"], "notes": notes.strip()}
                 transaction.append(events.TRACKER, events.ITEM_UPDATED, change, "audit")
-                noted = True
-    if made or noted:
+                noted += 1
+        return len(made) + noted
+
+    if backlog.api.store.joined(job):
         backlog.sync()
     return made
 

@@ -22,6 +22,7 @@ from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler.context import Cycle, place_of
 from state_store.api import StateAPI
 from state_store.database import events
+from state_store.database.interface import StoreTransaction
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, TODO, is_open
@@ -122,8 +123,10 @@ class Backlog:
 
     def _write(self, edits: Mapping[str, tuple[str, Edit]]) -> list[str]:
         """All of the edits in one commit."""
-        unknown = []
-        with self.leases.effect(*(leased for leased, _ in edits.values())) as transaction:
+        unknown: list[str] = []
+
+        def job(transaction: StoreTransaction) -> None:
+            unknown.clear()
             for item_id, (_, edit) in edits.items():
                 item = transaction.item(item_id)
                 if item is None:
@@ -131,6 +134,8 @@ class Backlog:
                 elif fields := dict(edit(item)):
                     changed = {**fields, "id": item_id}
                     transaction.append(events.TRACKER, events.ITEM_UPDATED, changed, ACTOR)
+
+        self.leases.effect([leased for leased, _ in edits.values()], job)
         return unknown
 
 

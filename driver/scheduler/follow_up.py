@@ -40,6 +40,7 @@ from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler.backlog import Backlog, resource
 from driver.scheduler.context import Cycle, by_repository
 from driver.terminal.safe_text import safe_line
+from state_store.database.interface import StoreTransaction
 from state_store.database.publications import DROPPED, MERGED
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
@@ -248,9 +249,13 @@ def _write(
             mine = {name: one for name, one in free.items() if name not in held_back}
             written = mine.keys() - set(backlog.write(mine)) if mine else set()
             if over := [ends[name] for name in written if name in ends]:
-                with backlog.api.store.transaction() as transaction:
+
+                def end(transaction: StoreTransaction) -> int:
                     for commit, state in over:
                         transaction.publications.end(commit, state, transaction.now.wall_s)
+                    return len(over)
+
+                backlog.api.store.joined(end)
             return written
     except (TidegateError, OSError) as trouble:
         warnings.append(f"what became of earlier items is not noted in the tracker: {trouble}")

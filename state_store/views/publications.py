@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from state_store.database.interface import Store
+from state_store.database.interface import Store, StoreTransaction
 from state_store.database.publications import (
     ANNOUNCED,
     ON_BRANCH,
@@ -79,10 +79,15 @@ def import_publications(store: Store, state_dir: Path, *, is_lost: bool = False)
     found = _Journal.read(state_dir, only_replaced=not is_lost)
     tips = store.publication_tips()
     if _lacking(found, tips, is_lost=is_lost):
-        with store.transaction() as transaction:  # another run may have done the same meanwhile
+
+        def job(transaction: StoreTransaction) -> int:
             book, now = transaction.publications, transaction.now.wall_s
-            for one in _lacking(found, book.tips(), is_lost=is_lost):
+            lacking = _lacking(found, book.tips(), is_lost=is_lost)  # another run may have done it
+            for one in lacking:
                 book.announce(one, now)
+            return len(lacking)
+
+        store.joined(job)
     for path, entries in found.lists.items():
         if not any(entry in found.latest for entry in entries):
             with suppress(OSError):

@@ -16,6 +16,7 @@ import pytest
 from driver.diagnostics.places import check_database
 from state_store import coordination
 from state_store.database.errors import StoreBusyError
+from state_store.database.spend import Purpose, Reserved, Total
 from state_store.database.store import EventStore
 from state_store.documents.errors import CannotRunError, ExitCode
 from state_store.sql.addresses import Address, keep_rows
@@ -24,6 +25,9 @@ from tests.support.cutting_proxy import AFTER, BEFORE, CuttingProxy, cutting
 from tests.support.interpreter import PYTHON
 from tests.support.postgres import LOCKED, Server
 from tests.support.programs import ROOT
+from tools.budget.budget import Budget
+from tools.budget.ceilings import Limits
+from tools.budget.charges import Used
 
 APPENDS = 25
 
@@ -212,6 +216,60 @@ def test_a_commit_that_is_cut_off_is_asked_for_and_never_guessed(
     if took is not None:
         with opened(address, tmp_path) as direct:
             coordination.check(direct, took)
+
+
+@pytest.mark.parametrize("how", [BEFORE, AFTER])
+@pytest.mark.parametrize("at", [b"", b"INSERT INTO leases"], ids=["commit", "renewal"])
+def test_a_lease_that_is_cut_off_is_acquired_renewed_and_given_back_once(
+    postgres: Server, proxy: CuttingProxy, address: Address, tmp_path: Path, how: str, at: bytes
+) -> None:
+    url = postgres.url.replace(str(postgres.folder), str(proxy.folder))
+    with opened(Address(url, address.schema), tmp_path) as store:
+        proxy.at = at
+        leases = []
+        for name in "abc":
+            proxy.armed = how
+            leases.append(coordination.acquire(store, name, "me"))
+        first, second, third = (lease for lease in leases if lease)
+        proxy.armed = how
+        assert coordination.extend(store, first).token == first.token
+        proxy.armed = how
+        coordination.extend_all(store, [first, second])
+        proxy.armed = how
+        assert coordination.renew(store, "a", "me")
+        proxy.armed = how
+        coordination.give_back(store, first)
+        proxy.armed = how
+        coordination.give_back_all(store, [first, second])
+        proxy.armed = how
+        assert coordination.release(store, "c", "me")
+        assert proxy.cuts == 9
+        kinds = [(e["type"], e["payload"]["resource"]) for e in store.read(coordination.STREAM)]
+        claimed = [(coordination.REQUESTED, name) for name in "abc"]
+        assert kinds == claimed + [(coordination.RELEASED, name) for name in "abc"]
+        assert third.token > second.token > first.token
+        assert store.verify() == ()
+
+
+@pytest.mark.parametrize("how", [BEFORE, AFTER])
+@pytest.mark.parametrize("at", [b"", b"INSERT INTO spend"], ids=["commit", "reservation"])
+def test_a_reservation_that_is_cut_off_is_made_and_charged_once(
+    postgres: Server, proxy: CuttingProxy, address: Address, tmp_path: Path, how: str, at: bytes
+) -> None:
+    url = postgres.url.replace(str(postgres.folder), str(proxy.folder))
+    with opened(Address(url, address.schema), tmp_path) as store:
+        budget = Budget(store, Limits(), "me")
+        proxy.at = at
+        for number in range(3):
+            proxy.armed = how
+            held = budget.reserve(Purpose("w", "i", number, "build", "claude", "m"))
+            assert isinstance(held, Reserved)
+            proxy.at, proxy.armed = b"", how
+            budget.settle(held, Used(tokens=1000))
+            proxy.at = at
+        assert proxy.cuts == 6
+        total = store.read_spend(lambda book: book.of_wave("w"), Total())
+        assert (total.dispatches, total.open, total.tokens) == (3, 0, 3000)
 
 
 def test_writers_go_on_when_the_server_is_restarted(

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NAME = ".s.PGSQL.5432"
-COMMIT = re.compile(rb"COMMIT")
+COMMIT = re.compile(rb"COMMIT[;\0]")
 PREPARED = re.compile(rb"(_pg3_\d+)\0SELECT append_event")
 BEFORE, AFTER = "before the server has it", "after the server has done it"
 
@@ -22,6 +22,7 @@ class CuttingProxy:
     def __init__(self, server: Path, folder: Path) -> None:
         self.folder, self._server = folder, server / NAME
         self.armed = ""
+        self.at = b""  # a text of the message where it cuts, if not the next commit
         self.cuts = 0
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / NAME))
@@ -44,7 +45,8 @@ class CuttingProxy:
         with suppress(OSError):
             while data := client.recv(1 << 16):
                 commits += [re.compile(rb"\0" + name + rb"\0") for name in PREPARED.findall(data)]
-                if self.armed and any(one.search(data) for one in commits):
+                is_due = self.at in data if self.at else any(c.search(data) for c in commits)
+                if self.armed and is_due:
                     how, self.armed = self.armed, ""
                     self.cuts += 1
                     if how == BEFORE:

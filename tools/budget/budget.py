@@ -91,11 +91,11 @@ class Budget:
             self._settle_the_dead(transaction)
             decision = self._decide(book, purpose, now)
             if decision.fit is not Fit.FITS:
-                answers.append(decision)
+                answers[:] = [decision]
                 return 0
             until = now + self.hold_s
             held = book.reserve(purpose, self.holder, decision.tokens, decision.usd, now, until)
-            answers.append(held)
+            answers[:] = [held]  # the job may run again
             return held.id
 
         self.store.joined(job)
