@@ -317,12 +317,13 @@ class Session:
                 now = self._clock.now()
                 if not database.guesses_hold:
                     self._heads = NO_HEADS
-                given = connection, self._folds, now, self._heads, database.next_token
-                self.open = Transaction(*given)
+                tokens = database.next_token
+                opened = Transaction(connection, self._folds, now, self._heads, tokens)
+                self.open = opened
             except BaseException:
                 database.end(good=False)
                 raise
-        return self.open
+        return opened
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         done, self.open = self.open, None
@@ -334,6 +335,7 @@ class Session:
                 self._database.end(good=False)
                 raise
             self._database.end(good=error is None)
-        self._database.translated.__exit__(kind, error, trace)
-        if error is None and done:
+        if error is not None:
+            self._database.translated.__exit__(kind, error, trace)
+        elif done:
             self._heads = done.heads

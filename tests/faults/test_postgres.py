@@ -427,3 +427,17 @@ def test_without_the_setting_nothing_of_the_driver_is_loaded(word: str, tmp_path
     done = subprocess.run(loads, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "psycopg" not in done.stderr
     assert "state_store.postgres" not in done.stderr
+
+
+def test_no_word_of_the_program_loads_the_driver() -> None:
+    code = (
+        "import sys\n"
+        "from importlib import import_module\n"
+        "for where, *_ in WORDS.values(): import_module(where.partition(':')[0])\n"
+        "print(len(WORDS), *(n for n in sys.modules if n.startswith(('psycopg', 'state_store.postgres'))))"
+    )
+    loads = [*PYTHON, "-c", f"from driver.cli.words import WORDS\n{code}"]
+    done = subprocess.run(loads, cwd=ROOT, capture_output=True, text=True, check=True)
+    count, *modules = done.stdout.split()
+    assert int(count) > 20
+    assert modules == []
