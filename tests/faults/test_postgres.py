@@ -434,7 +434,8 @@ def test_no_word_of_the_program_loads_the_driver() -> None:
         "import sys\n"
         "from importlib import import_module\n"
         "for where, *_ in WORDS.values(): import_module(where.partition(':')[0])\n"
-        "print(len(WORDS), *(n for n in sys.modules if n.startswith(('psycopg', 'state_store.postgres'))))"
+        "foreign = ('psycopg', 'state_store.postgres')\n"
+        "print(len(WORDS), *(name for name in sys.modules if name.startswith(foreign)))"
     )
     loads = [*PYTHON, "-c", f"from driver.cli.words import WORDS\n{code}"]
     done = subprocess.run(loads, cwd=ROOT, capture_output=True, text=True, check=True)
