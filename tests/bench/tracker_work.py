@@ -98,6 +98,7 @@ def change() -> Work:
     """A status set in the store, and brought into the file that a run has read and synced."""
     from driver.backlog.index_reader import TrackerReader
     from state_store.api import StateAPI
+    from state_store.tracker.base import digest_of
     from state_store.tracker.ingest import sync_tracker
 
     def work(tracker: Path, state: Path) -> None:
@@ -111,6 +112,7 @@ def change() -> Work:
                 (api.store.item("T-70000") or {})["status"]
             ]
             time.sleep(2.1)  # as after a wave: the file's times tell a change
+            digest_of(tracker)  # as before a wave ships: was an item withdrawn?
             begin()
             api.append("tracker", "item_updated", {"id": "T-70000", "status": status})
             assert sync_tracker(api, tracker).exported == 1
