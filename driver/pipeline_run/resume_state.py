@@ -98,7 +98,8 @@ def recall(wave: Wave) -> dict[str, ResumeState]:
     from_phase = wave.options.from_phase is not None
     if not (wave.resume or from_phase):
         return {item.slug: ResumeState() for item in wave.items}
-    facts = journal_facts(wave.state_dir)
+    # A caller with leases has begun its cycle by asking each file.
+    facts = journal_facts(wave.state_dir, only_replaced=wave.options.leases is not None)
     for path in facts.unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
     entries = {item.slug: _entry_about(facts, item.key) for item in wave.items}

@@ -2,6 +2,7 @@
 
 Each run notes itself in `<state>/runs/<wave>/run.json` from its start to its end. A run is dead
 when its process is gone; the start time tells whether its number was given to another process.
+`ended_runs` has the names of folders without a note, which nobody has to look into.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from driver.execution.process_identity import (
 from driver.execution.process_marks import end_carrying_mark
 from driver.filesystem.temporary import scratch_of_dead
 from driver.filesystem.tree import remove_tree
+from driver.run_state import ended_runs
 from driver.workspace.run_folder import save_unfinished, sentence
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
 from state_store.values.lazy_dataclass import asdict, dataclass
@@ -59,7 +61,9 @@ def noted(run_dir: Path, wave_id: str, folders: Sequence[Path], key: str = "") -
         "key": key,
         "host": socket.gethostname(),
     }
+    ended_runs.forget(run_dir)
     write_json_atomic(record, note | (asdict(me) if me else {"pid": os.getpid()}))
+    ended_runs.forget(run_dir)  # another run may have remembered it meanwhile
     try:
         yield
     finally:
@@ -94,7 +98,7 @@ def _records(state_dir: Path) -> list[Path]:
     """The notes of runs; faster than `Path.glob` where thousands of runs have ended."""
     runs = str(state_dir / "runs")
     with suppress(OSError):
-        names = os.listdir(runs)  # noqa: PTH208
+        names = set(os.listdir(runs)).difference(ended_runs.remembered(state_dir))  # noqa: PTH208
         there = (f"{runs}{os.sep}{name}{os.sep}{RECORD}" for name in sorted(names))
         return [Path(path) for path in there if os.path.lexists(path)]
     return []
@@ -115,6 +119,7 @@ def clear_up(state_dir: Path, environ: Mapping[str, str]) -> Iterator[str]:
         yield f"wave {dead.wave_id} ended without saying so"
         yield from _clear_up_one(dead, environ)
         dead.record.unlink(missing_ok=True)
+    ended_runs.remember(state_dir, RECORD)
     for folder in scratch_of_dead(environ):
         with suppress(OSError):  # files of another user
             remove_tree(folder)

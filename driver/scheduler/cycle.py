@@ -46,6 +46,7 @@ from driver.wave.planning import check
 from state_store.database.publications import Publication
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
+from state_store.documents.journal_facts import ask_again
 from state_store.redaction.installed import hiding, redacted_value
 from state_store.sql.addresses import address_of
 from state_store.views.publications import known_publications
@@ -91,6 +92,7 @@ def _report(request: CycleRequest, run_wave: RunWave, until_the_end: ExitStack) 
         until_the_end.callback(cycle.reader.forget)
         until_the_end.enter_context(hiding(secret_values(cycle.settings)))
         check_halt(cycle.state_dir)
+        ask_again(cycle.state_dir)
         if address_of(cycle.state_dir) is not None and not cycle.dry_run:
             from driver.scheduler.backlog import sync_with_others  # noqa: PLC0415 - by need
 

@@ -123,6 +123,11 @@ def _facts(state_dir: Path, listed: _Listed, now: int) -> JournalFacts:
     return JournalFacts(folder, latest, names, tuple(unreadable), lists)
 
 
+def ask_again(state_dir: Path) -> None:
+    """Have the next `journal_facts` ask every file, whatever this process has asked before."""
+    _last.pop(state_dir, None)
+
+
 def keep_facts(state_dir: Path) -> None:
     """Write what this process has read of the journal for the next one, if it read much. A folder
     that cannot be written keeps nothing."""

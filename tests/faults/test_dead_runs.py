@@ -13,7 +13,8 @@ import pytest
 
 from driver.execution.process_identity import RUN_VARIABLE, end_marked, identity
 from driver.execution.process_marks import new_key, new_mark
-from driver.run_state.run_registry import clear_up, noted, run_mark
+from driver.run_state.ended_runs import FILE_NAME
+from driver.run_state.run_registry import clear_up, noted, run_mark, waves_alive
 from tests.support.interpreter import PYTHON
 
 
@@ -60,6 +61,65 @@ def test_a_run_that_lives_is_left_alone(tmp_path: Path) -> None:
         assert cleared(tmp_path) == ()
         assert (run_dir / "run.json").exists()
     assert not (run_dir / "run.json").exists()
+
+
+def with_ended_runs(state: Path) -> Path:
+    """A state folder that remembers its ended runs, w1 among them; the file that says so."""
+    for number in range(150):
+        (state / "runs" / f"w{number}").mkdir(parents=True)
+    assert cleared(state) == ()
+    assert json.loads((state / FILE_NAME).read_bytes().partition(b"\n")[2])[1] == "w1"
+    return state / FILE_NAME
+
+
+def test_an_ended_run_that_begins_again_and_dies_is_cleared_up(tmp_path: Path) -> None:
+    known = with_ended_runs(tmp_path)
+    code = (
+        "import os, sys\nfrom pathlib import Path\n"
+        "from driver.run_state.run_registry import noted\n"
+        "with noted(Path(sys.argv[1]), 'w1', []):\n    os._exit(9)"
+    )
+    died = subprocess.run([*PYTHON, "-c", code, str(tmp_path / "runs" / "w1")], check=False)
+    assert died.returncode == 9
+    assert not known.exists()
+    assert cleared(tmp_path) == ("wave w1 ended without saying so",)
+
+
+def test_a_new_run_beside_many_that_ended_is_found(tmp_path: Path) -> None:
+    known = with_ended_runs(tmp_path)
+    run_dir = tmp_path / "runs" / "new"
+    run_dir.mkdir()
+    with noted(run_dir, "new", []):
+        assert known.exists()
+        assert waves_alive(tmp_path) == {"new"}
+    (run_dir / "run.json").write_text('{"wave_id": "new"}')
+    assert cleared(tmp_path) == ("wave new ended without saying so",)
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b'["w1"]', b"\n[]"])
+def test_a_damaged_list_of_ended_runs_hides_none(tmp_path: Path, damage: bytes) -> None:
+    known = with_ended_runs(tmp_path)
+    known.write_bytes(damage)
+    (tmp_path / "runs" / "w1" / "run.json").write_text('{"wave_id": "w1"}')
+    assert cleared(tmp_path) == ("wave w1 ended without saying so",)
+
+
+def test_a_run_that_is_noted_while_the_list_is_written_is_not_in_it(tmp_path: Path) -> None:
+    for number in range(150):
+        (tmp_path / "runs" / f"w{number}").mkdir(parents=True)
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from driver.run_state.ended_runs import FILE_NAME, remember\n"
+        "state, record = Path(sys.argv[1]), Path(sys.argv[1], 'runs', 'w1', 'run.json')\n"
+        "def begin(event, args):\n"
+        "    if event == 'os.rename' and str(args[1]).endswith(FILE_NAME):\n"
+        "        record.write_text('{}')\n"
+        "sys.addaudithook(begin)\n"
+        "remember(state, 'run.json')\n"
+    )
+    subprocess.run([*PYTHON, "-c", code, str(tmp_path)], check=True)
+    assert not (tmp_path / FILE_NAME).exists()
+    assert cleared(tmp_path) == ("wave w1 ended without saying so",)
 
 
 def test_a_run_of_another_machine_is_never_taken_for_dead(tmp_path: Path) -> None:
