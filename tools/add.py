@@ -67,31 +67,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(asked: argparse.Namespace) -> int:
     import json
 
-    from driver.run_state.state_folder import prepare_state_dir
+    from driver.maintenance.backlog_place import BacklogPlace
     from driver.terminal.safe_text import safe_text
-    from state_store.tracker.file import read_tracker_file
-    from tools.importers.merge import Plan, write
+    from tools.importers.merge import Plan
     from tools.program import show
-    from tools.settings.load import process_environment, resolve_state_dir
 
-    state_dir = resolve_state_dir(asked.state_dir)
-    tracker = Path(asked.tracker or state_dir / "tracker.json")
+    place = BacklogPlace.of(asked.state_dir, asked.tracker)
     prompt = _prompt(asked)
 
     def decide(items: Sequence[Item]) -> Plan:
         return Plan(added=[_checked(_item(asked, prompt, items), items)])
 
-    if asked.dry_run:
-        made = decide(read_tracker_file(tracker).entries if tracker.exists() else ())
-    else:
-        if not asked.tracker and not tracker.exists():
-            prepare_state_dir(state_dir, process_environment())
-        made = write(tracker, decide)
+    made = decide(place.items()) if asked.dry_run else place.change(decide, "add")
     item = dict(made.added[0])
     done = "would add" if asked.dry_run else "added"
     text = safe_text(json.dumps(item, indent=2, ensure_ascii=False))
-    document = {"tracker": str(tracker), "added": not asked.dry_run, "item": item}
-    show(document, [f"{done} to {tracker}:", text], as_json=asked.json)
+    document = {"tracker": place.name, "added": not asked.dry_run, "item": item}
+    show(document, [f"{done} to {place.name}:", text], as_json=asked.json)
     return 0
 
 

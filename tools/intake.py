@@ -52,20 +52,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from driver.backlog.tracker import validate_item
-    from state_store.tracker.file import read_tracker_file
-    from tools.importers.merge import Item, Plan, plan, write
-    from tools.settings.load import resolve_state_dir
+    from driver.maintenance.backlog_place import BacklogPlace
+    from tools.importers.merge import Item, Plan, plan
 
     drafts = _drafts(args.kind, args.path)
 
     def decide(items: Sequence[Item]) -> Plan:
         return plan(items, drafts.found, validate_item, ready=args.todo)
 
-    tracker = Path(args.tracker or resolve_state_dir(args.state_dir) / "tracker.json")
-    if args.dry_run:
-        made = decide(read_tracker_file(tracker).entries if tracker.exists() else ())
-    else:
-        made = write(tracker, decide)
+    place = BacklogPlace.of(args.state_dir, args.tracker)
+    made = decide(place.items()) if args.dry_run else place.change(decide, "intake")
     _report(made.fates, drafts.lost, as_json=args.json)
     return int(any(not one.partly for one in drafts.lost))
 

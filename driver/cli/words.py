@@ -106,6 +106,12 @@ WORDS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "the ledger of what agents used",
         ("ledger summary", "ledger summary --json"),
     ),
+    "items": (
+        "tools.items",
+        MORE,
+        "import or export the backlog as JSON",
+        ("items export backlog.json", "items import backlog.json --dry-run"),
+    ),
     "intake": (
         "tools.intake",
         MORE,

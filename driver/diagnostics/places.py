@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from driver.backlog.tracker import tracker_problems, validate_item
 from driver.diagnostics.forge import check_pull_requests
@@ -32,11 +33,12 @@ from driver.workspace.root import workspace_root
 from state_store.database.schema import look
 from state_store.documents.errors import CannotRunError, InputError, TidegateError
 from state_store.documents.item_status import is_open
-from state_store.place import server_of
+from state_store.place import has_begun, server_of
 from state_store.sql.addresses import address_of
 from state_store.tracker.file import read_tracker_file
 from state_store.values.lazy_dataclass import dataclass
 from state_store.views.archiving import missing_archives
+from state_store.views.store_summary import Error, StoreSummary
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
 from tools.halt import get_halt_info, spoken
 from tools.settings.load import Settings
@@ -184,7 +186,10 @@ def check_database(state_dir: Path) -> CheckResult:
     database = state_dir / STATE_DB_FILENAME
     detail = str(database) if database.exists() else "not created yet"
     found = tried("database", lambda: look(database), detail)
-    gone = missing_archives(database) if found.ok and database.exists() else []
+    try:
+        gone = missing_archives(database) if found.ok and database.exists() else []
+    except TidegateError as error:
+        return failed_as("database", error)
     if gone:
         which = f"{gone[0]} and {len(gone) - 1} more" if gone[1:] else str(gone[0])
         why = f"{detail}: events of past waves are not there: {which} is missing or incomplete"
@@ -222,20 +227,35 @@ def check_halt(state_dir: Path) -> CheckResult:
 
 
 def check_tracker(path: Path) -> CheckResult:
-    """Checks the default tracker and its items to do."""
-    if not path.exists():
-        made = program_command("init", TOOLS / "init.py")
-        return warned("tracker", f"{path} does not exist", f"{made} creates it, or name yours")
+    """Checks the default tracker, or the store where there is no file, and the items to do."""
+    where = str(path)
     try:
-        items = read_tracker_file(path).entries
-    except InputError as error:
+        if path.exists():
+            items: Sequence[Mapping[str, Any]] = read_tracker_file(path).entries
+        elif items := _items_in_store(path.parent / STATE_DB_FILENAME):
+            where = "in the store, without a file"
+        else:
+            made = program_command("init", TOOLS / "init.py")
+            return warned("tracker", f"{path} does not exist", f"{made} creates it, or name yours")
+    except TidegateError as error:
         return failed_as("tracker", error)
     todo = list(filter(is_open, items))
-    detail = f"{path}: {len(todo)} of {len(items)} items to do"
+    detail = f"{where}: {len(todo)} of {len(items)} items to do"
     problems = [*tracker_problems(items), *(p for item in todo for p in validate_item(item))]
     if not problems:
         return passed("tracker", detail)
     return warned("tracker", f"{detail}; {problems[0]}", f"{len(problems)} in all: see a dry run")
+
+
+def _items_in_store(database: Path) -> list[dict[str, Any]]:
+    """The items of a store; none if it has not begun, or cannot be read, which another line says"""
+    try:
+        if not has_begun(database):
+            return []
+        with StoreSummary(str(database)) as summary:
+            return summary.items()
+    except Error:
+        return []
 
 
 def check_copied(top: Path, paths: Sequence[str]) -> CheckResult:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from driver.backlog.retry_policy import opened
@@ -23,7 +24,9 @@ from driver.scheduler.context import Cycle, place_of
 from state_store.api import StateAPI
 from state_store.database import events
 from state_store.database.interface import StoreTransaction
+from state_store.database.projections import tracker_document
 from state_store.documents.errors import TidegateError
+from state_store.documents.files import write_json_atomic
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, TODO, is_open
 from state_store.documents.journal_facts import keep_facts
@@ -31,11 +34,12 @@ from state_store.place import has_begun
 from state_store.tracker.base import digest_of, load_seen
 from state_store.tracker.file import real_path
 from state_store.tracker.ingest import sync_tracker
-from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_dataclass import dataclass, replace
 from state_store.views.anchors import check_kept
 from state_store.write_api import STATE_DB_FILENAME
 
 ACTOR = "scheduler"
+TRACKER = "tracker.json"
 
 
 def resource(item: Mapping[str, Any], repo: Path | None) -> str:
@@ -152,6 +156,24 @@ def sync_with_others(cycle: Cycle) -> None:
     prepare_state_dir(cycle.state_dir, cycle.settings.environ)
     with StateAPI(database) as api:
         sync_tracker(api, cycle.tracker)
+
+
+def is_only_in_store(cycle: Cycle) -> bool:
+    """True if the default tracker file is missing, and the store has items."""
+    database = cycle.state_dir / STATE_DB_FILENAME
+    is_default = cycle.tracker.parent.resolve() == cycle.state_dir.resolve()
+    if not is_default or cycle.tracker.exists() or not has_begun(database):
+        return False
+    with StateAPI(database) as api:
+        return api.store.head(events.TRACKER)[0] > 0
+
+
+def with_items_of_store(cycle: Cycle, until_the_end: ExitStack) -> Cycle:
+    """The cycle with a file of the store's items, which is there only for a look."""
+    folder = Path(until_the_end.enter_context(TemporaryDirectory(prefix="tidegate-")))
+    with StateAPI(cycle.state_dir / STATE_DB_FILENAME) as api:
+        write_json_atomic(folder / TRACKER, tracker_document(api.store.items()))
+    return replace(cycle, tracker=folder / TRACKER)
 
 
 def refused_claims(cycle: Cycle, selection: Selection, backlog: Backlog) -> dict[str, Skipped]:

@@ -93,10 +93,7 @@ def _report(request: CycleRequest, run_wave: RunWave, until_the_end: ExitStack) 
         until_the_end.enter_context(hiding(secret_values(cycle.settings)))
         check_halt(cycle.state_dir)
         ask_again(cycle.state_dir)
-        if address_of(cycle.state_dir) is not None and not cycle.dry_run:
-            from driver.scheduler.backlog import sync_with_others  # noqa: PLC0415 - by need
-
-            sync_with_others(cycle)
+        cycle = _with_tracker(cycle, until_the_end)
         followed = {} if cycle.dry_run else _followed(cycle)
         return _wave(cycle, run_wave, wave_id) | followed
     except GateClosedError as closed:
@@ -108,6 +105,22 @@ def _report(request: CycleRequest, run_wave: RunWave, until_the_end: ExitStack) 
         return stopped(wave_id, closed) | followed
     except TidegateError as error:
         return failed(wave_id, error) | followed
+
+
+def _with_tracker(cycle: Cycle, until_the_end: ExitStack) -> Cycle:
+    """The cycle with a tracker file that has what the store has, if other machines share it or
+    there is no file."""
+    is_shared = address_of(cycle.state_dir) is not None
+    if not is_shared and cycle.tracker.exists():
+        return cycle
+    from driver.scheduler import backlog  # noqa: PLC0415 - by need
+
+    if cycle.dry_run:
+        found = backlog.is_only_in_store(cycle)
+        return backlog.with_items_of_store(cycle, until_the_end) if found else cycle
+    if is_shared or backlog.is_only_in_store(cycle):
+        backlog.sync_with_others(cycle)
+    return cycle
 
 
 def _followed(cycle: Cycle) -> dict[str, Any]:

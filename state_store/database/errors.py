@@ -92,6 +92,9 @@ def primary_code(error: sqlite3.Error) -> int:
 def _meaning(path: Path, error: sqlite3.Error) -> CannotRunError | None:
     """The error with a remedy; None for a bug of ours."""
     code = primary_code(error)
+    lost = str(error).partition("no such table: ")[2]
+    if lost:
+        return DamagedStoreError(path, f"its table {lost} is missing")
     if code in _DAMAGE:
         return DamagedStoreError(path, _DAMAGE[code])
     if code in _BUSY:

@@ -113,6 +113,11 @@ RUN: dict[str, tuple[Try, ...]] = {
         Try(f"tidegate recover restore {KEPT} --patch beside/cart.patch"),
     ),
     "tidegate logs ITEM": (Try("tidegate logs cart"), Try("tidegate logs -f --lines 5")),
+    "tidegate items export [FILE]": (Try("tidegate items export beside/items.json"),),
+    "tidegate items import FILE": (
+        Try("tidegate items export beside/items.json"),
+        Try("tidegate items import beside/items.json"),
+    ),
     "tidegate state copy FROM TO": (Try("tidegate state copy state beside/copied"),),
     "tidegate gc --dry-run": (Try("tidegate gc --dry-run"),),
     "tidegate gc [--older-than DAYS]": (Try("tidegate gc"), Try("tidegate gc --older-than 3")),

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import sqlite3
 import sys
 import threading
 import time
@@ -699,3 +700,15 @@ def test_a_program_that_agents_could_have_written_is_not_chosen(tmp_path: Path) 
     assert program_outside("tool", path, [tmp_path / "work"]) == str(tmp_path / "safe" / "tool")
     assert program_outside("tool", str(tmp_path / "work"), [tmp_path / "work"]) is None
     assert program_outside("tool", "safe", []) is None  # relative to wherever we happen to be
+
+
+def test_a_database_that_lacks_a_table_is_named_damaged(place: Place) -> None:
+    with EventStore(place.project.state / "tracker_events.db") as store:
+        store.append("s", "t", {})
+    with sqlite3.connect(place.project.state / "tracker_events.db") as changed:
+        changed.execute("DROP TABLE archived")
+    changed.close()
+    level, told = place.level("database")
+    assert level == "fail"
+    assert "its table archived is missing" in str(told)
+    assert "rebuild it" in str(told)
