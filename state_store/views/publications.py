@@ -24,25 +24,15 @@ from state_store.database.publications import (
 from state_store.database.schema import PUBLICATIONS_SINCE
 from state_store.documents import journal
 from state_store.documents.errors import TidegateError
-from state_store.documents.journal_facts import journal_facts
+from state_store.documents.files import identity_at
+from state_store.documents.journal_facts import JournalFacts, journal_facts
 from state_store.place import has_begun, reading
-from state_store.values.lazy_dataclass import dataclass
 from state_store.write_api import STATE_DB_FILENAME
 
-
-@dataclass(frozen=True, slots=True)
-class _Journal:
-    """The facts of the latest entries of a journal, and of the lists by file that an earlier
-    version wrote."""
-
-    latest: tuple[Mapping[str, Any], ...]
-    lists: Mapping[Path, list[dict[str, Any]]]
-
-    @classmethod
-    def read(cls, state_dir: Path, *, only_replaced: bool = False) -> _Journal:
-        """Raises CannotRunError for a journal that cannot be listed."""
-        found = journal_facts(state_dir, only_replaced=only_replaced)
-        return cls(tuple(found.latest.values()), found.lists)
+# What a cycle asks several times is kept: the tips of a database, by what says that they are the
+# same, and what the journal of a state folder has beside them.
+_tips: dict[Path, tuple[object, frozenset[str]]] = {}
+_beside: dict[Path, tuple[JournalFacts, frozenset[str], tuple[Publication, ...]]] = {}
 
 
 def known_publications(
@@ -59,24 +49,40 @@ def known_publications(
             with reading(database) as (connection, version):
                 if version >= PUBLICATIONS_SINCE:
                     book = PublicationBook(connection)
-                    rows, tips = book.all(only_open=only_open, commits=commits), book.tips()
+                    rows = book.all(only_open=only_open, commits=commits)
+                    tips = _tips_of(database, book)
             is_lost = False
-    journal_now = _Journal.read(state_dir, only_replaced=not is_lost)
-    lacking = _lacking(journal_now, tips, is_lost=is_lost)
+    found = journal_facts(state_dir, only_replaced=not is_lost)
+    if is_lost:
+        lacking = _lacking(found, tips, is_lost=True)
+    else:
+        known = _beside.get(state_dir)
+        if known is None or known[0] is not found or known[1] is not tips:
+            known = _beside[state_dir] = found, tips, _lacking(found, tips, is_lost=False)
+        lacking = known[2]
     asked = (one for one in lacking if one.open_slugs or not only_open)
     return (*rows, *(one for one in asked if commits is None or one.has_one_of(commits)))
+
+
+def _tips_of(database: Path, book: PublicationBook) -> frozenset[str]:
+    """The tips of all rows, read again if there may be others."""
+    same = book.extent(), identity_at(database)[:2]
+    known = _tips.get(database)
+    if known is None or known[0] != same:
+        known = _tips[database] = same, book.tips()
+    return known[1]
 
 
 def publications_in_journal(state_dir: Path) -> tuple[Publication, ...]:
     """All that the journal announces, whether or not a row was committed: for programs that also
     serve a damaged store and change no file of it, and look themselves where the commits are."""
-    return _lacking(_Journal.read(state_dir), frozenset(), is_lost=True)
+    return _lacking(journal_facts(state_dir), frozenset(), is_lost=True)
 
 
 def import_publications(store: Store, state_dir: Path, *, is_lost: bool = False) -> None:
     """Give the store the rows that only the journal has; `is_lost` if the store is a new one that
     takes the place of a lost one. Raises CannotRunError."""
-    found = _Journal.read(state_dir, only_replaced=not is_lost)
+    found = journal_facts(state_dir, only_replaced=not is_lost)
     tips = store.publication_tips()
     if _lacking(found, tips, is_lost=is_lost):
 
@@ -89,20 +95,21 @@ def import_publications(store: Store, state_dir: Path, *, is_lost: bool = False)
 
         store.joined(job)
     for path, entries in found.lists.items():
-        if not any(entry in found.latest for entry in entries):
+        latest = list(found.latest.values())
+        if not any(entry in latest for entry in entries):
             with suppress(OSError):
                 path.unlink()
 
 
 def _lacking(
-    journal_now: _Journal, known: Collection[str], *, is_lost: bool
+    journal_now: JournalFacts, known: Collection[str], *, is_lost: bool
 ) -> tuple[Publication, ...]:
     """The publications of the journal that have no row, by the `known` tips of rows. An item's
     entry of its own that announces one counts only with `is_lost`: else its row was not committed,
     and nothing was published."""
     listed = [one for entries in journal_now.lists.values() for one in entries]
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for entry in journal_now.latest:
+    for entry in journal_now.latest.values():
         if not isinstance(tip := entry.get("tip"), str) or tip in known:
             continue  # of thousands of past waves most
         texts = [tip, *(entry.get(key) for key in ("commit", "branch", "waveId"))]
