@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -46,6 +46,7 @@ _CHECKERS, _BUILDS = tuple(_OF_CHECKERS.split()), tuple(_OF_BUILDS.split())
 _MOVED = {"XDG_CONFIG_HOME": ".config", "CARGO_HOME": ".cargo", "GRADLE_USER_HOME": ".gradle"}
 _MAX_BYTES = 1 << 20
 _MAX_FILES = 2_000
+_ANY = "/"  # no name of an entry: a folder whose names cannot be listed
 
 _Content = Mapping[str, bytes | None]  # by path below the setting; None is a folder
 
@@ -76,7 +77,9 @@ class HomeSettings:
 
     def look(self) -> dict[str, object]:
         """The stat data of the settings that exist, by path."""
-        found = ((path, _signature(path)) for path in self._paths)
+        names, roots = dict[str, frozenset[str]](), {root.path for root in self._roots}
+        there = (path for path in self._paths if _may_exist(path, roots, names))
+        found = ((path, _signature(path)) for path in there)
         return {path: signature for path, signature in found if signature is not None}
 
     def changed(self) -> tuple[str, ...]:
@@ -180,6 +183,23 @@ def _link_all(source: Path, view: Path, names: list[str]) -> None:
             (view / entry).symlink_to(source / entry)
         elif "" not in below:
             _link_all(source / entry, view / entry, below)
+
+
+def _may_exist(path: str, roots: Collection[str], names: dict[str, frozenset[str]]) -> bool:
+    """False if the folder of `path` has no such name. `names` are those of the folders listed so
+    far: most settings are missing, and one listing tells that of many."""
+    folder, _, name = path.rpartition("/")
+    if folder not in names:
+        found: Iterable[str] = ()
+        if folder in roots or _may_exist(folder, roots, names):
+            try:
+                found = os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
+            except PermissionError:  # its entries may be there all the same
+                found = [_ANY]
+            except OSError:
+                found = ()
+        names[folder] = frozenset(one.casefold() for one in found)
+    return name.casefold() in names[folder] or _ANY in names[folder]
 
 
 def _signature(path: str) -> object:

@@ -65,15 +65,47 @@ def open_folder(root: Path, parts: Sequence[str], made: Undo | None = None) -> I
             if made is not None and folder.stat(part) is None:
                 folder.make(part)
                 made.append((folder.path / part).rmdir)
-            if (found := folder.stat(part)) is None:
-                raise FileNotFoundError(part)
-            if not stat.S_ISDIR(found.st_mode) or stands_elsewhere(found):
-                raise NotPlainError(f"{part} is a link or no folder; no link is followed here")
-            folder = Folder(folder.path / part, _descend(folder.fd, part, opened))
+            folder = _inside(folder, part, opened)
         yield folder
     finally:
         for fd in opened:
             os.close(fd)
+
+
+class FoldersBelow:
+    """Folders below `root` that stay open until the block ends, each opened once, without following
+    links. Missing ones are created."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._fds: list[int] = []
+        self._open = dict[tuple[str, ...], Folder]()
+
+    def __enter__(self) -> FoldersBelow:
+        self._open[()] = Folder(self._root, _descend(None, str(self._root), self._fds, follow=True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._fds:
+            os.close(fd)
+
+    def at(self, parts: tuple[str, ...]) -> Folder:
+        """The folder at `parts`. Raises NotPlainError if a link or a file is on the way."""
+        if parts not in self._open:
+            folder, part = self.at(parts[:-1]), parts[-1]
+            with suppress(FileExistsError):
+                folder.make(part)
+            self._open[parts] = _inside(folder, part, self._fds)
+        return self._open[parts]
+
+
+def _inside(folder: Folder, part: str, opened: list[int]) -> Folder:
+    """The folder `part` of an open folder."""
+    if (found := folder.stat(part)) is None:
+        raise FileNotFoundError(part)
+    if not stat.S_ISDIR(found.st_mode) or stands_elsewhere(found):
+        raise NotPlainError(f"{part} is a link or no folder; no link is followed here")
+    return Folder(folder.path / part, _descend(folder.fd, part, opened))
 
 
 def _descend(fd: int | None, name: str, opened: list[int], *, follow: bool = False) -> int | None:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.open_folders import FoldersBelow, NotPlainError
 from driver.filesystem.plain_copies import Below, copy_plain
-from driver.filesystem.safe_file_access import link_plain
 from driver.filesystem.tree import remove_tree
 from driver.homes.compiled import COMPILED
 
@@ -41,8 +40,9 @@ class _Laying:
     """The copies and links of one home, with the room that is left for copies. The set-up's home
     also has links to that of the `user`."""
 
-    def __init__(self, prepared: Path, home: Path, user: Path) -> None:
+    def __init__(self, prepared: Path, home: Path, folders: FoldersBelow, user: Path) -> None:
         self._prepared, self._home, self._user = prepared, home, user
+        self._folders = folders
         self._files, self._bytes, self._looks = _MOST_FILES, _MOST_BYTES, _MOST_SEEN
 
     def lay(self, below: str, depth: int) -> None:
@@ -53,7 +53,7 @@ class _Laying:
             if name in MADE_ANEW or self._is_lent(name):
                 continue
             if name == GRADLE_STARTER:
-                link_distributions(self._prepared / name, self._home)
+                link_distributions(self._prepared / name, self._folders)
             elif name in SHARED and is_folder:
                 self.lay(name, depth)
             elif os.path.lexists(self._home / name) or self._copied(entry, name):
@@ -61,7 +61,7 @@ class _Laying:
             elif is_folder and depth and self._may_be_split(name):
                 self.lay(name, depth - 1)
             else:
-                link(self._home, name, f"{self._prepared}/{name}")
+                link(self._folders, name, f"{self._prepared}/{name}")
 
     def _entries(self, below: str) -> list[os.DirEntry[str]]:
         with suppress(OSError), os.scandir(self._prepared / below) as entries:
@@ -113,16 +113,18 @@ class _Laying:
 
 def lay_prepared(prepared: Path, home: Path, user: Path) -> None:
     """Give a home what a set-up left in `prepared`. What the home has already stays as it is."""
-    _Laying(prepared, home, user).lay("", _DEEPEST)
+    with FoldersBelow(home) as folders:
+        _Laying(prepared, home, folders, user).lay("", _DEEPEST)
 
 
-def link(home: Path, name: str, target: str) -> None:
+def link(home: FoldersBelow, name: str, target: str) -> None:
     """Make a link that the home lacks; none below another link, which would change the target."""
+    *parents, last = name.split("/")
     with suppress(FileExistsError, NotPlainError):
-        link_plain(home, name, target)
+        home.at(tuple(parents)).link(last, target)
 
 
-def link_distributions(source: Path, home: Path) -> None:
+def link_distributions(source: Path, home: FoldersBelow) -> None:
     """Link what is in each distribution of gradle, whose own folder is then one of this home."""
     for path in source.glob(_DISTRIBUTIONS):
         link(home, f"{GRADLE_STARTER}/{path.relative_to(source)}", str(path))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.open_folders import FoldersBelow, NotPlainError
 from driver.filesystem.plain_copies import Below, copy_plain
 from driver.homes.compiled import CachesOfTest
 from driver.homes.login import Lent, LoginFile, lend
@@ -54,19 +54,19 @@ class HomeRecipe:
         that were changed during the wave are as HOME of `environment` has them."""
         home.mkdir(parents=True, exist_ok=True)
         view = Path(environment.get("HOME") or self.user)
-        for name, target in self.shared:
-            link(home, name, target)
-        for name, target in self.links:
-            if self.has_own_caches and name in MADE_ANEW:
-                continue
-            if self.has_own_caches and name == GRADLE_STARTER:
-                link_distributions(Path(target), home)
-                continue
-            if view != self.user and _is_kept(view, name):
-                with suppress(NotPlainError):
-                    copy_plain(Below(view, name), Below(home, name))
-            else:
-                link(home, name, target)
+        with FoldersBelow(home) as folders:
+            for name, target in self.shared:
+                link(folders, name, target)
+            for name, target in self.links:
+                if self.has_own_caches and name in MADE_ANEW:
+                    continue
+                if self.has_own_caches and name == GRADLE_STARTER:
+                    link_distributions(Path(target), folders)
+                elif view != self.user and _is_kept(view, name):
+                    with suppress(NotPlainError):
+                        copy_plain(Below(view, name), Below(home, name))
+                else:
+                    link(folders, name, target)
         if self.compiled is not None:
             self.compiled.lend(home)
         lent = lend(self.login, home)  # first, or a link of the set-up could lead it elsewhere

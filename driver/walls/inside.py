@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from driver.execution.command import Command, Ending, Finished
@@ -25,16 +25,24 @@ _ENGINE_S = 60.0
 
 
 def run_inside(
-    processes: Processes, command: Command, wall: Wall, means: Means, *, name: str = ""
+    processes: Processes,
+    command: Command,
+    wall: Wall,
+    means: Means,
+    *,
+    name: str = "",
+    scratch: Path | None = None,
 ) -> Finished:
-    """Run a command to its end inside of `wall`, as `Processes.run` does outside."""
+    """Run a command to its end inside of `wall`, as `Processes.run` does outside. `scratch` is a
+    folder that the command does not reach; without it one is made."""
     if means.level is Level.NONE or not command.argv:
         return processes.run(command, name=name)
     argv = command.argv
     inner = shell_argv(argv) if isinstance(argv, str) else argv
     # The engine of a container has groups of its own.
     counted = Limits() if means.level is Level.CONTAINER else wall.limits
-    with scratch_folder() as folder, group_for(counted) as group:
+    given = nullcontext(scratch) if scratch else scratch_folder()
+    with given as folder, group_for(counted) as group:
         status = folder / STATUS
         watched = replace(command, argv=inner, watch=_both(command.watch, watch_of(wall, group)))
         if means.level is Level.CONTAINER:

@@ -49,13 +49,13 @@ class Enclosure:
         command = replace(command, watch=self.watch or command.watch)
         if self.recipe is None:
             return run_inside(processes, command, self.wall, self.means, name=name)
-        with self._own_folders() as (home, temporary):
+        with self._own_folders() as (home, temporary, scratch):
             lent = self.recipe.furnish(home, command.env)
             wall = replace(self.wall, writable=(*self.wall.writable, home, temporary))
             given = (*wall.readable, *wall.writable) if self.means.is_closed else None
             env = self.recipe.environment(command.env, home, temporary, given)
             command = replace(command, env=env)
-            finished = run_inside(processes, command, wall, self.means, name=name)
+            finished = run_inside(processes, command, wall, self.means, name=name, scratch=scratch)
             give_back(lent, home)
             if self.recipe.compiled is not None and finished.ending is Ending.EXITED:
                 self.recipe.compiled.keep(home)
@@ -81,15 +81,17 @@ class Enclosure:
         return replace(self, recipe=replace(self.recipe, compiled=compiled))
 
     @contextmanager
-    def _own_folders(self) -> Iterator[tuple[Path, Path]]:
+    def _own_folders(self) -> Iterator[tuple[Path, Path, Path | None]]:
+        """The home and the temporary folder of a command, and the folder around both if it is new:
+        the command reaches nothing else in it."""
         if self.places.own:
-            yield self.places.own
+            yield *self.places.own, None
             return
         with scratch_folder() as folder:
             home, temporary = folder / "home", folder / "tmp"
             home.mkdir()
             temporary.mkdir()
-            yield home, temporary
+            yield home, temporary, folder
 
 
 @dataclass(frozen=True, slots=True)
