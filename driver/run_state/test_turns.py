@@ -153,6 +153,11 @@ class TestTurns:
         """The room that the runs of a command need, as far as was learned."""
         return self._learned.get(test, Alone.NO)
 
+    def may_share(self, test: TestName, alone: Alone) -> bool:
+        """True if two runs of a test, which asks for this room itself, may take place at once."""
+        room = max(alone, self._least, self.known(test))
+        return self._most > 1 and room is Alone.NO and not self._needs.get(test)
+
     def learn(self, test: TestName, alone: Alone) -> bool:
         """Give the later runs of a command more room; False if this was known."""
         with self._changed:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from driver.checkout_guard.installed import distribution_names, import_names
 from driver.domain.findings import Finding, FindingKind, Grade
@@ -30,7 +32,7 @@ from driver.test_command.build_scripts import lines_run
 from driver.test_style.reaching_code import reached
 from driver.verification.added_tests import run_without_added
 from driver.verification.alone import DISTURBED
-from driver.verification.canary_run import may_be_check, run_canary
+from driver.verification.canary_run import Planted, may_be_check, run_canary
 from driver.verification.test_run import ProvenWork, prove
 
 _CODE = "code"
@@ -39,8 +41,11 @@ _READ = "read the work: code under test has little cause to do this"
 _RERUN_AGAIN = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 
 
-def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
-    """The verdict of proven work, and the evidence for it. Raises WorkspaceError."""
+def assess(
+    work: ProvenWork, canary_beside: Callable[[], Planted | None] | None = None
+) -> tuple[Judgement, Evidence]:
+    """The verdict of proven work, and the evidence for it. `canary_beside` gives the canary run
+    that took place beside the proof, if there was one. Raises WorkspaceError."""
     item, proof = work.item, work.proof
     verify = item.wave.settings.verify
     found = item.wave.baselines.of(item)
@@ -49,7 +54,8 @@ def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
         return Judgement(Verdict.UNDECIDED, f"{proof.reason}; {why}", waits=True), found
     if judgement.verdict is not Verdict.VERIFIED:
         return judgement, found
-    checks = (_with_counts, _with_reverted, _with_further_runs, _with_installed, _with_code)
+    further = partial(_with_further_runs, canary_beside=canary_beside)
+    checks = (_with_counts, _with_reverted, further, _with_installed, _with_code)
     for check in checks:
         found = check(work, found)
         if objection := decide(found.findings):
@@ -131,7 +137,11 @@ def _with_reverted(work: ProvenWork, found: Evidence) -> Evidence:
     return replace(found, findings=(*found.findings, *findings))
 
 
-def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
+def _with_further_runs(
+    work: ProvenWork,
+    found: Evidence,
+    canary_beside: Callable[[], Planted | None] | None = None,
+) -> Evidence:
     """The evidence with the canary run, the run without added tests and the spot check. They run
     concurrently: with enough cores they take no longer than one run. A canary run that may be the
     spot check as well is asked first."""
@@ -139,7 +149,7 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
     frac = item.planned.policy.spot_check_frac
     is_chosen = acceptance.is_chosen(item.wave.wave_id, item.slug, frac)
     as_check = is_chosen and proof.reason != DISTURBED and may_be_check(work)
-    canary = BackgroundTask(lambda: run_canary(work, as_check=as_check))
+    canary = BackgroundTask(lambda: run_canary(work, as_check=as_check, beside=canary_beside))
     without_added = BackgroundTask(lambda: run_without_added(work, found))
     try:
         at_once = proof.reason == DISTURBED or (is_chosen and not as_check)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 from driver.domain.findings import Finding, FindingKind
@@ -28,9 +28,10 @@ from driver.runners.result import Counts, Doubt
 from driver.runners.runner import Canary, NotApplicable
 from driver.runners.table import is_bare_call
 from driver.verification.lazy_texts import LazyTexts
-from driver.verification.test_run import ProvenWork, own_test, printed, run_test
+from driver.verification.test_run import ItemWork, ProvenWork, Test, own_test, printed, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
+from state_store.values.lazy_dataclass import dataclass, replace
 
 _CLEAR = (CanaryVerdict.RED, CanaryVerdict.ELSEWHERE)
 _TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)
@@ -38,17 +39,32 @@ _CODE = (*(".py", ".go", ".rs", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".
 _MAX_TEXT_BYTES = 2**20
 
 
-def may_be_check(work: ProvenWork) -> bool:
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A run with the canary in the checkout `top`, and what it printed. `is_fresh` is true if no
+    test had run there before, and none changed the canary or the work."""
+
+    canary: Canary
+    run: TestRun
+    text: str
+    top: str
+    is_fresh: bool
+
+
+def may_be_check(work: ItemWork) -> bool:
     """True if the canary run may be the item's spot check as well: the command is one call of a
     runner, so its exit code tells of nothing but tests."""
     command, verify = work.item.spec.test_command, work.item.wave.settings.verify
-    return verify.canary and work.proof.tree is not None and is_bare_call(command)
+    return verify.canary and work.tree is not None and is_bare_call(command)
 
 
-def run_canary(work: ProvenWork, *, as_check: bool = False) -> Evidence:
+def run_canary(
+    work: ProvenWork, *, as_check: bool = False, beside: Callable[[], Planted | None] | None = None
+) -> Evidence:
     """The canary's part of the evidence. Never raises: the note explains a missing result. With
-    `as_check` it runs in a fresh checkout, and tells if it is a rerun of the proof."""
-    item, tree = work.item, work.proof.tree
+    `as_check` it runs in a fresh checkout, and tells if it is a rerun of the proof. `beside` gives
+    the run that took place beside the proof, if there was one."""
+    item, tree = work.item, work.tree
     if not item.wave.settings.verify.canary:
         return _not_applicable("[verify] canary = false")
     if tree is None:
@@ -56,12 +72,16 @@ def run_canary(work: ProvenWork, *, as_check: bool = False) -> Evidence:
     try:
         if not may_plan(item.spec.test_command):
             return _not_applicable(UNKNOWN_RUNNER)
-        with item.workspace.test_checkout(tree, fresh=as_check) as checkout:
-            canary = _plan(work, checkout.path)
-            if isinstance(canary, NotApplicable):
-                return _not_applicable(canary.reason)
-            found = _run(work, checkout, tree, canary, as_check=as_check)
-        return _settled(work, tree, canary, found)
+        planted = beside() if beside else None
+        if planted is None:
+            text = "\n".join(printed(work.proof.output_file) or ())
+            with item.workspace.test_checkout(tree, fresh=as_check) as checkout:
+                canary = plan(work, checkout.path, text)
+                if isinstance(canary, NotApplicable):
+                    return _not_applicable(canary.reason)
+                planted = plant(work, checkout, tree, canary, is_fresh=as_check)
+        found = _judged(work, planted, (), as_check=as_check)
+        return _settled(work, tree, planted.canary, found)
     except (TidegateError, OSError) as trouble:
         return Evidence(canary_word=CanaryVerdict.UNDECIDED, canary_note=str(trouble))
 
@@ -70,8 +90,11 @@ def _not_applicable(why: str) -> Evidence:
     return Evidence(canary_word=CanaryVerdict.NOT_APPLICABLE, canary_note=why)
 
 
-def _plan(work: ProvenWork, top: Path, *, beside: bool = True) -> Canary | NotApplicable:
-    """The canary for the item's command, `beside` a test of the tree or in a file of its own."""
+def plan(
+    work: ItemWork, top: Path, output: str = "", *, beside: bool = True
+) -> Canary | NotApplicable:
+    """The canary for the item's command, `beside` a test of the tree or in a file of its own.
+    `output` is what the proof printed."""
     gone = {change.path for change in work.changes if change.deleted}
     made = [change.path for change in work.changes if not change.deleted]
     files = (work.item.context.paths - gone) | {*made}
@@ -83,7 +106,7 @@ def _plan(work: ProvenWork, top: Path, *, beside: bool = True) -> Canary | NotAp
         innocent_name(secrets.randbits(32)),
         texts=LazyTexts(needed, lambda name: _text_of(top / name)),
         workdir="" if work.item.work_dir == "." else work.item.work_dir,
-        output="\n".join(printed(work.proof.output_file) or ()),
+        output=output,
     )
 
 
@@ -127,7 +150,8 @@ def _by_a_file_of_its_own(work: ProvenWork, found: Evidence) -> Evidence:
     note = f"{found.canary_note}; the base cannot load the canary's file"
     unclear = replace(found, canary_word=CanaryVerdict.UNDECIDED, canary_note=note)
     with work.item.workspace.test_checkout(work.item.workspace.base_with(())) as checkout:
-        alone = _plan(work, checkout.path, beside=False)
+        text = "\n".join(printed(work.proof.output_file) or ())
+        alone = plan(work, checkout.path, text, beside=False)
     if isinstance(alone, NotApplicable) or alone.amends:
         return unclear
     base = _on_base(work, alone, "-base-own")
@@ -197,41 +221,64 @@ def _on_base(work: ProvenWork, canary: Canary, label: str = "-base") -> Evidence
         return _run(work, checkout, tree, replace(canary, selects=True), label)
 
 
-def _run(  # noqa: PLR0913 - the facts of a run, some by name
+def _run(
     work: ProvenWork,
     checkout: TestCheckout,
     tree: str,
     canary: Canary,
     label: str = "",
     before: tuple[TestRun, ...] = (),
-    *,
-    as_check: bool = False,
 ) -> Evidence:
-    """Run the test with the canary, after the runs `before`. The counts of the proof give the
-    number of other tests, unless only the canary is selected."""
+    """Run the test with the canary, after the runs `before`."""
+    test = own_test(work.item)
+    if before and before[-1].beside:  # others may have disturbed it
+        test = test.with_room(Alone.COMMAND)
+    planted = plant(work, checkout, tree, canary, label, test)
+    return _judged(work, planted, before)
+
+
+def plant(  # noqa: PLR0913 - the facts of a run, some by name
+    work: ItemWork,
+    checkout: TestCheckout,
+    tree: str,
+    canary: Canary,
+    label: str = "",
+    test: Test | None = None,
+    *,
+    is_fresh: bool = False,
+) -> Planted:
+    """Run the item's test, or the given form of it, with the canary. Its command is the
+    canary's."""
     item = work.item
     ours = _place(work, checkout, canary)
     output = item.scratch / f"canary-{work.number}{label}"
-    test = replace(own_test(item), command=canary.command)
-    if before and before[-1].beside:  # others may have disturbed it
-        test = test.with_room(Alone.COMMAND)
+    test = replace(test or own_test(item), command=canary.command)
     # The checkout has one test more than its tree, so a difference from the tree means nothing.
     untracked = TestCheckout(checkout.path, environment=checkout.environment)
     run = run_test(test, untracked, tree, item.wave, output, purpose=CANARY)
-    run = known_red.without_known(run, work.proof.known_red)
     text = "\n".join(printed(run.output_file) or (run.output,))
+    is_fresh = is_fresh and not checkout.touched(ours)
+    return Planted(canary, run, text, os.path.realpath(checkout.path), is_fresh)
+
+
+def _judged(
+    work: ProvenWork, planted: Planted, before: tuple[TestRun, ...], *, as_check: bool = False
+) -> Evidence:
+    """The evidence of a run with the canary, after the runs `before`. The counts of the proof give
+    the number of other tests, unless only the canary is selected."""
+    canary, run, text = planted.canary, planted.run, planted.text
+    run = known_red.without_known(run, work.proof.known_red)
     real: Counts | Doubt | None = None if canary.selects else work.proof.counts
-    top = os.path.realpath(checkout.path)
-    judged = canary_verdict(canary, run.exit_code, text, run.counts, real, top)
+    judged = canary_verdict(canary, run.exit_code, text, run.counts, real, planted.top)
     is_check = (
         as_check
+        and planted.is_fresh
         and judged.verdict is CanaryVerdict.RED
         and is_check_beside(work.proof, run, len(canary.names))
         and not names_limit(text)
-        and not checkout.touched(ours)
     )
     also = ", and the spot check as well" if is_check else ""
-    item.say(f"canary {judged.verdict} after {run.duration_s:.1f} s{also}", passing=True)
+    work.item.say(f"canary {judged.verdict} after {run.duration_s:.1f} s{also}", passing=True)
     return Evidence(
         canaries=(*before, run),
         canary_word=judged.verdict,
@@ -240,7 +287,7 @@ def _run(  # noqa: PLR0913 - the facts of a run, some by name
     )
 
 
-def _place(work: ProvenWork, checkout: TestCheckout, canary: Canary) -> dict[str, Signature]:
+def _place(work: ItemWork, checkout: TestCheckout, canary: Canary) -> dict[str, Signature]:
     """Write the canary's file, which git then shows like the files of the work around it. Returns
     the stat data of the canary and of the work's files."""
     _write(checkout.path, canary)

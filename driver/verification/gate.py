@@ -14,7 +14,8 @@ from driver.run_state.test_turns import Alone
 from driver.terminal.safe_text import describe_run
 from driver.verification.alone import settled
 from driver.verification.assessment import assess
-from driver.verification.test_run import ProvenWork, Test, prove, run_test
+from driver.verification.canary_beside import CanaryBeside
+from driver.verification.test_run import ItemWork, ProvenWork, Test, prove, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 from state_store.values.lazy_dataclass import dataclass, field, replace
@@ -40,10 +41,7 @@ class Examination:
         item, work, held = self.item, self.work, HeldAgainst()
         with item.guarded() as checkout_changes:
             try:
-                self.test = prove(item, work.tree, f"test-{self.label}")
-                item.say(f"test {describe_run(self.test.kind, self.test.duration_s)}", passing=True)
-                proven = ProvenWork(item, work.number, work.changes, self.test)
-                judgement, self.found = assess(proven)
+                judgement = self._proven()
                 if judgement.verdict is Verdict.VERIFIED and self.commands:
                     judgement = self._run_commands() or judgement
                 held = held_against(item, checkout_changes(), work.changes)
@@ -60,6 +58,19 @@ class Examination:
             final=held.is_final,
             notes=(*work.notes, *held.notes),
         )
+
+    def _proven(self) -> Judgement:
+        """The judgement of the item's test on the work, with the further runs that assess it."""
+        item, work = self.item, self.work
+        facts = (item, work.number, work.changes, work.tree)
+        canary = CanaryBeside(ItemWork(*facts))
+        try:
+            self.test = prove(item, work.tree, f"test-{self.label}", begun=canary.begin)
+            item.say(f"test {describe_run(self.test.kind, self.test.duration_s)}", passing=True)
+            judgement, self.found = assess(ProvenWork(*facts, self.test), canary.take)
+        finally:
+            canary.close()
+        return judgement
 
     def receipts(self) -> tuple[CommandReceipt, ...]:
         """The receipt of each command, the item's test first."""

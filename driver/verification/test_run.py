@@ -82,16 +82,23 @@ def own_test(item: ItemRun) -> Test:
 
 
 @dataclass(frozen=True, slots=True)
-class ProvenWork:
-    """An item's changes and its test on their tree. `number` is the number of the attempt."""
+class ItemWork:
+    """An item's changes, which the attempt `number` made, and their tree."""
 
     item: ItemRun
     number: int
     changes: tuple[Change, ...]
+    tree: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenWork(ItemWork):
+    """The work with its item's test on its tree."""
+
     proof: TestRun
 
 
-def prove(
+def prove(  # noqa: PLR0913 - the facts of a run, most by name
     item: ItemRun,
     tree: str | None,
     label: str,
@@ -99,14 +106,16 @@ def prove(
     *,
     fresh: bool = False,
     variant: Test | None = None,
+    begun: Callable[[], None] = lambda: None,
 ) -> TestRun:
     """Run the item's test, or a variant of it, on `tree`, in a checkout that no agent has seen.
-    With `fresh` it is a checkout in which no test ever ran. `label` names the output file. Raises
-    WorkspaceError if the checkout cannot be made."""
+    With `fresh` it is a checkout in which no test ever ran. `label` names the output file. `begun`
+    is called when the checkout is ready. Raises WorkspaceError if the checkout cannot be made."""
     test, output = variant or own_test(item), item.scratch / label
 
     def once(room: Alone) -> TestRun:
         with item.workspace.test_checkout(tree, fresh=fresh) as checkout:
+            begun()
             asked = test.with_room(room)
             run = run_test(asked, checkout, tree, item.wave, output, purpose=purpose)
         return _with_known_red(item, run)

@@ -147,6 +147,15 @@ class Walls:
         # Servers of tests need a loopback, and this level can only give the host's or none.
         return Network.NONE if asked else Network.HOST
 
+    @property
+    def part_tests(self) -> bool:
+        """True if no test can tell that another one runs, or disturb it: it has processes, network
+        and places of its own."""
+        given = self.roles.get(Role.TEST) or RoleSettings()
+        shared = given.writable or given.unix_sockets or self.system.writable_of.get(Role.TEST)
+        apart = self.means.level in (Level.CONTAINER, Level.BWRAP) and self.has_homes
+        return apart and not shared and self.network_of(Role.TEST) is not Network.HOST
+
     def to_json(self) -> dict[str, Any]:
         """The walls as the report of a wave has them."""
         inside = {role: self.agents_inside or role is not Role.AGENT for role in Role}
