@@ -82,6 +82,32 @@ def test_a_run_waits_for_those_that_it_may_not_be_beside(
     assert waits(turns, *second, at_work, expected) is expected
 
 
+@pytest.mark.parametrize(
+    ("slots", "everything", "asked", "needed", "learned", "expected"),
+    [
+        (2, False, Alone.NO, (), Alone.NO, True),
+        (1, False, Alone.NO, (), Alone.NO, False),
+        (2, True, Alone.NO, (), Alone.NO, False),
+        (2, False, Alone.ALL, (), Alone.NO, False),
+        (2, False, Alone.NO, ("db",), Alone.NO, False),
+        (2, False, Alone.NO, (), Alone.COMMAND, False),
+    ],
+)
+def test_two_runs_of_a_test_may_share_the_time_only_if_none_waits_for_the_other(
+    slots: int,
+    everything: bool,
+    asked: Alone,
+    needed: tuple[str, ...],
+    learned: Alone,
+    expected: bool,
+) -> None:
+    needs = {A: frozenset(needed)} if needed else {}
+    turns = TestTurns(None, never, slots=slots, everything=everything, needs=needs)
+    if learned:
+        turns.learn(A, learned)
+    assert turns.may_share(A, asked) is expected
+
+
 def test_every_run_is_alone_if_the_project_says_so() -> None:
     turns, at_work = TestTurns(None, never, slots=9, everything=True), ExitStack()
     at_work.enter_context(run(turns, A))
