@@ -83,7 +83,8 @@ def _run(asked: argparse.Namespace) -> int:
     done = "would add" if asked.dry_run else "added"
     text = safe_text(json.dumps(item, indent=2, ensure_ascii=False))
     document = {"tracker": place.name, "added": not asked.dry_run, "item": item}
-    show(document, [f"{done} to {place.name}:", text], as_json=asked.json)
+    lines = [str(item["id"])] if asked.quiet else [f"{done} to {place.name}:", text]
+    show(document, lines, as_json=asked.json)
     return 0
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Ask = Callable[[str], str]
 
-KINDS = ("github", "gitlab", "cron", "systemd")
+KINDS = ("github", "gitlab", "cron", "systemd", "github-matrix", "kubernetes", "compose")
 DEFAULT_AGENT = "claude"
 EXAMPLE = ("Say hello", "--owns", "hello.txt", "--test", "grep -qx hello hello.txt", "--dry-run")
 
@@ -73,7 +73,7 @@ def _run(args: argparse.Namespace) -> int:
     steps = []
     for step in _steps(args, place, repo, state_dir):
         steps.append(step)
-        if not args.json:
+        if not (args.json or args.quiet):
             print(safe_line(str(step)), flush=True)
     commands = _next_commands(args, state_dir)
     document = {
@@ -87,7 +87,8 @@ def _run(args: argparse.Namespace) -> int:
     ]
     if found and not args.test and not begun:
         lines.insert(0, f"tests found: {found[0]}; --test writes them into the settings")
-    show(document, map(safe_line, (*lines, *(f"  {one}" for one in commands))), as_json=args.json)
+    told = () if args.quiet else (*lines, *(f"  {one}" for one in commands))
+    show(document, map(safe_line, told), as_json=args.json)
     return 0
 
 

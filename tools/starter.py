@@ -17,7 +17,8 @@ from state_store.documents.files import read_bytes
 from state_store.values.lazy_dataclass import dataclass
 from tools.first_settings import config_text
 
-CI_TEMPLATES = Path(__file__).resolve().parent / "ci_templates"
+_ROOT = Path(__file__).resolve().parents[1]
+CI_TEMPLATES = _ROOT / "tools" / "ci_templates"
 SKILLS = CI_TEMPLATES.with_name("claude_commands")
 TRACKER_SCHEMA = Path(__file__).resolve().parent / "schemas" / "tracker.json"
 SCHEMA_NAME = "tracker.schema.json"
@@ -25,12 +26,21 @@ SCHEMA_NAME = "tracker.schema.json"
 REPOSITORY, STATE = "repository", "state"
 WORKFLOWS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "github": (("github.yml", REPOSITORY, ".github/workflows/tidegate.yml"),),
+    "github-matrix": (("github-matrix.yml", REPOSITORY, ".github/workflows/tidegate-matrix.yml"),),
     "gitlab": (("gitlab.yml", REPOSITORY, ".gitlab/tidegate.yml"),),
     "cron": (("crontab", STATE, "tidegate.crontab"),),
     "systemd": (
         ("tidegate.service", STATE, "tidegate.service"),
         ("tidegate.timer", STATE, "tidegate.timer"),
     ),
+    "kubernetes": (("kubernetes.yml", STATE, "tidegate-kubernetes.yml"),),
+    "compose": (("compose.yml", STATE, "compose.yml"),),
+}
+_NOTES = {
+    "cron": "paste its lines into crontab -e",
+    "systemd": "set its paths, then install it",
+    "kubernetes": "set its image and repository, then kubectl apply -f",
+    "compose": "its first lines say how to start it",
 }
 GITLAB_MAIN = ".gitlab-ci.yml"
 GITLAB_INCLUDE = "include:\n  - local: .gitlab/tidegate.yml\n"
@@ -102,8 +112,9 @@ def workflow(kind: str, top: Path, state_dir: Path) -> Iterator[Step]:
     """Writes the files of a workflow."""
     for template, where, name in WORKFLOWS[kind]:
         text = (CI_TEMPLATES / template).read_text(encoding="utf-8")
-        note = "" if where == REPOSITORY else "set its paths, then install it"
-        yield place((top if where == REPOSITORY else state_dir) / name, text, note)
+        for word, path in (("PROJECT", top), ("STATE", state_dir), ("TIDEGATE", _ROOT)):
+            text = text.replace(f"{{{word}}}", str(path)) if where == STATE else text
+        yield place((top if where == REPOSITORY else state_dir) / name, text, _NOTES.get(kind, ""))
     if kind == "gitlab":
         step = place(top / GITLAB_MAIN, GITLAB_INCLUDE)
         included = b".gitlab/tidegate.yml" in read_bytes(top / GITLAB_MAIN)

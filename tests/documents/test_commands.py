@@ -53,8 +53,13 @@ RUN: dict[str, tuple[Try, ...]] = {
     "tidegate init --workflow gitlab": (Try("tidegate init --workflow gitlab"),),
     "tidegate init --workflow cron": (Try("tidegate init --workflow cron"),),
     "tidegate init --workflow systemd": (Try("tidegate init --workflow systemd"),),
+    "tidegate init --workflow github-matrix": (Try("tidegate init --workflow github-matrix"),),
+    "tidegate init --workflow kubernetes": (Try("tidegate init --workflow kubernetes"),),
+    "tidegate init --workflow compose": (Try("tidegate init --workflow compose"),),
+    "tidegate items export state/backlog.json": (Try("tidegate items export state/backlog.json"),),
+    "tidegate init --workflow KIND": (Try("tidegate init --workflow github-matrix"),),
     "tidegate init [--repo DIR] [--state-dir DIR] [--gitignore] [--workflow "
-    "github|gitlab|cron|systemd]": (Try(INIT), Try(f"{INIT} --gitignore --workflow github")),
+    "github|gitlab|cron|systemd|...]": (Try(INIT), Try(f"{INIT} --gitignore --workflow github")),
     "tidegate init [--agent AGENT] [--test CMD] [--skills] [--yes]": (
         Try("tidegate init --agent claude --test true --skills --yes"),
     ),

@@ -134,6 +134,9 @@ def test_what_is_there_is_kept_to_the_byte(repo: Checkout) -> None:
         ("gitlab", [".gitlab/tidegate.yml", ".gitlab-ci.yml"]),
         ("cron", ["state/tidegate.crontab"]),
         ("systemd", ["state/tidegate.service", "state/tidegate.timer"]),
+        ("github-matrix", [".github/workflows/tidegate-matrix.yml"]),
+        ("kubernetes", ["state/tidegate-kubernetes.yml"]),
+        ("compose", ["state/compose.yml"]),
     ],
 )
 @on_repo
@@ -146,6 +149,25 @@ def test_a_workflow_is_made_on_request(repo: Checkout, kind: str, files: list[st
         assert f"made: {repo.path / name}" in out
         assert (repo.path / name).read_text(encoding="utf-8")
     assert "add to it" not in out
+
+
+@on_repo
+def test_the_files_of_this_machine_have_its_paths(repo: Checkout) -> None:
+    assert init(repo, "--workflow", "cron", "--workflow", "compose")[0] == 0
+    table = (repo.path / "state" / "tidegate.crontab").read_text(encoding="utf-8")
+    top = repo.path.resolve()
+    assert f"\nPROJECT={top}\nSTATE={top / 'state'}\n" in table
+    assert (Path(table.partition("\nTIDEGATE=")[2].partition("\n")[0]) / "driver").is_dir()
+    compose = (repo.path / "state" / "compose.yml").read_text(encoding="utf-8")
+    assert f'"{top}:/project:ro"' in compose
+    assert "{" + "STATE}" not in table + compose
+
+
+@on_repo
+def test_quiet_prints_results_only(repo: Checkout) -> None:
+    assert init(repo, "-q")[:2] == (0, "")
+    words = ("Round prices", "--owns", "a.py", "--test", "true")
+    assert program(repo.path, repo.environ, "tools/add.py", *words, "-q")[:2] == (0, "T-1\n")
 
 
 @on_repo

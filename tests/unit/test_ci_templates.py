@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import configparser
 import re
+import shlex
 from typing import Any
 
 import pytest
 
+from driver.cli.completion import _parser_of
 from tests.support.yaml_outline import outline
 from tools.settings.load import load
 from tools.starter import CI_TEMPLATES, WORKFLOWS
@@ -156,6 +158,82 @@ def test_the_systemd_units_are_bounded_and_start_after_a_missed_night() -> None:
         assert f"Environment={name}=" in text_of("tidegate.service")
     assert timer["Timer"]["Persistent"] == "true"
     assert timer["Install"]["WantedBy"] == "timers.target"
+
+
+def test_the_runners_of_the_matrix_share_one_database_and_have_bounds() -> None:
+    matrix = outline(text_of("github-matrix.yml"))
+    assert matrix["permissions"] == "{}"
+    assert matrix["concurrency"]["cancel-in-progress"] == "false"
+    wave, intake = matrix["jobs"]["wave"], matrix["jobs"]["intake"]
+    assert wave["strategy"]["matrix"]["runner"] == ["1", "2", "3", "4"]
+    assert wave["strategy"]["fail-fast"] == "false"
+    assert wave["env"].keys() >= BUDGET
+    for job in (wave, intake):
+        assert 0 < int(job["timeout-minutes"]) <= 360
+        assert all("${{" not in one.get("run", "") for one in job["steps"])
+        holders = [s["name"] for s in job["steps"] if "secrets." in str(s.get("env"))]
+        assert holders == ["Wave" if job is wave else "New issues"]
+        (url,) = {
+            s["env"]["TIDEGATE_STATE_URL"]
+            for s in job["steps"]
+            if "TIDEGATE_STATE_URL" in s.get("env", {})
+        }
+        assert url == "${{ secrets.TIDEGATE_STATE_URL }}"
+        assert not any("cache" in s.get("uses", "") for s in job["steps"]), "the database has it"
+
+
+def test_the_pods_are_ordinary_users_with_bounds_and_secrets_by_reference() -> None:
+    job = outline(text_of("kubernetes.yml"))
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"
+    spec = job["spec"]["jobTemplate"]["spec"]
+    assert int(spec["parallelism"]) == int(spec["completions"]) > 1
+    assert int(spec["activeDeadlineSeconds"]) <= 6 * 3600
+    pod = spec["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] == "true"
+    assert int(pod["securityContext"]["runAsUser"]) > 0
+    assert pod["automountServiceAccountToken"] == "false"
+    (container,) = pod["containers"]
+    assert container["securityContext"]["allowPrivilegeEscalation"] == "false"
+    assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    for kind in ("requests", "limits"):
+        assert container["resources"][kind].keys() == {"cpu", "memory", "ephemeral-storage"}
+    named = {one["name"]: one for one in container["env"]}
+    assert named.keys() >= BUDGET
+    secret = {name for name, one in named.items() if "valueFrom" in one}
+    assert secret == {"TIDEGATE_STATE_URL", "GIT_TOKEN", "ANTHROPIC_API_KEY"}
+    for name in secret:
+        assert named[name]["valueFrom"]["secretKeyRef"] == {"name": "tidegate", "key": name}
+
+
+def test_the_compose_file_has_three_workers_one_database_and_no_password() -> None:
+    services = outline(text_of("compose.yml"))["services"]
+    assert services.keys() == {"database", "setup", "worker"}
+    assert services["worker"]["deploy"]["replicas"] == "3"
+    for one in services.values():
+        passwords = {v for k, v in one["environment"].items() if "PASSWORD" in k}
+        assert all(value.startswith("${TIDEGATE_DB_PASSWORD") for value in passwords)
+        assert "ports" not in one, "the database is not open to others"
+    assert "service_healthy" in str(services["setup"]["depends_on"])
+
+
+@pytest.mark.parametrize("name", ["github-matrix.yml", "kubernetes.yml", "compose.yml"])
+def test_every_command_of_the_templates_for_many_machines_is_one_of_ours(name: str) -> None:
+    programs = {"tools/intake.py": "intake", "driver/wave_scheduler.py": "run"}
+    text = text_of(name).replace("\\\n", " ")
+    found = re.findall(
+        r"^ *(?:exec )?(tidegate|python \.\./tidegate/\S+) ([^#\n]*?)(?: \|\| .*| 2>&1.*)?$",
+        text,
+        re.MULTILINE,
+    )
+    assert found
+    for program, words in found:
+        given = [one if "$" not in one else "place" for one in shlex.split(words)]
+        script = program.partition("../tidegate/")[2]
+        word, *rest = [programs[script], *given] if script else given
+        parser = _parser_of(word)
+        assert parser is not None
+        parser.parse_args(rest)
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in CI_TEMPLATES.iterdir()))
