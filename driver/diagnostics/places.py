@@ -185,11 +185,14 @@ def check_database(state_dir: Path) -> CheckResult:
         return _check_server(state_dir)
     database = state_dir / STATE_DB_FILENAME
     detail = str(database) if database.exists() else "not created yet"
-    found = tried("database", lambda: look(database), detail)
-    try:
-        gone = missing_archives(database) if found.ok and database.exists() else []
-    except TidegateError as error:
-        return failed_as("database", error)
+    gone: list[Path] = []
+
+    def look_at_all() -> None:
+        look(database)
+        if database.exists():
+            gone.extend(missing_archives(database))
+
+    found = tried("database", look_at_all, detail)
     if gone:
         which = f"{gone[0]} and {len(gone) - 1} more" if gone[1:] else str(gone[0])
         why = f"{detail}: events of past waves are not there: {which} is missing or incomplete"

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 START = b""  # the hash before the first row of a stream
+# The columns of a row of the table of events, which an archive keeps.
+ID, TS, ACTOR, STREAM, TYPE, PAYLOAD, VERSION, LINK = range(8)
 
 
 def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
@@ -23,4 +25,4 @@ def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
 def are_linked(rows: Iterable[Sequence[Any]], link: bytes) -> bool:
     """True if each row has the link that follows from the row before it, and the first that from
     `link`. `rows` are as in the table of events."""
-    return all((link := row_hash(link, row[1:7])) == row[7] for row in rows)
+    return all((link := row_hash(link, row[TS:LINK])) == row[LINK] for row in rows)

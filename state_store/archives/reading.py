@@ -10,13 +10,12 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
-from state_store.archives.chain import are_linked
+from state_store.archives.chain import LINK, STREAM, VERSION, are_linked
 from state_store.archives.members import Row, decoded
 from state_store.archives.segments import Segment, archive_path, segments_after
 from state_store.sql.connection import Connection
 
 _BLOCK = 250
-_VERSION = 6  # the column
 _reported: set[Path] = set()
 
 
@@ -45,10 +44,12 @@ def rows_of(segment: Segment, state_dir: Path) -> list[Row]:
         rows = decoded(member)
     except ValueError as error:
         raise BadArchiveError(path, f"cannot be read: {error}") from error
-    versions = [row[_VERSION] for row in rows]
+    versions = [row[VERSION] for row in rows]
     is_all = versions == [*range(segment.first, segment.last + 1)]
-    is_of_stream = all(row[3] == segment.stream for row in rows)
-    is_linked = are_linked(rows, segment.root) and [row[7] for row in rows][-1:] == [segment.link]
+    is_of_stream = all(row[STREAM] == segment.stream for row in rows)
+    is_linked = are_linked(rows, segment.root) and [row[LINK] for row in rows][-1:] == [
+        segment.link
+    ]
     if not (is_all and is_of_stream and is_linked):
         raise BadArchiveError(path, "was changed after it was written")
     return rows
@@ -80,11 +81,11 @@ def with_archived(
     segments, and the newest event of a stream stays in the database.
     """
     for block in blocks:
-        if state_dir is None or (column == _VERSION and block[0][_VERSION] == after + 1):
+        if state_dir is None or (column == VERSION and block[0][VERSION] == after + 1):
             yield block  # nothing is missing before it
         else:
             last = block[-1][column]
-            found = segments_after(connection, streams, after, by_id=column != _VERSION)
+            found = segments_after(connection, streams, after, by_id=column != VERSION)
             archived = _in_order(found, column, partial(rows_or_warning, state_dir=state_dir))
             there = {row[column] for row in block}
             past = (row for row in archived if after < row[column] < last)
@@ -101,7 +102,7 @@ def _in_order(
     """The rows of segments in order of their first, each read only when its first row is due."""
     waiting: list[Row] = []
     for segment in segments:
-        begin = segment.first if column == _VERSION else segment.first_id
+        begin = segment.first if column == VERSION else segment.first_id
         yield from sorted((row for row in waiting if row[column] < begin), key=itemgetter(column))
         waiting = [row for row in waiting if row[column] >= begin] + read(segment)
     yield from sorted(waiting, key=itemgetter(column))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from state_store.archives.chain import ID, LINK, STREAM, VERSION
 from state_store.archives.members import Row
 from state_store.sql.connection import Connection
 from state_store.values.lazy_dataclass import dataclass
@@ -59,10 +60,11 @@ class Segment:
     @classmethod
     def of(cls, rows: Sequence[Row], root: bytes, archive: int, start: int, size: int) -> Segment:
         """The segment of these rows, one after the other in their stream."""
-        before = rows[-2][7] if len(rows) > 1 else root
-        links = b"".join(row[7][:_SHORT] for row in rows)
-        ends = rows[0][6], rows[-1][6], rows[0][0], rows[-1][0]
-        return cls(rows[0][3], *ends, root, before, rows[-1][7], links, archive, start, size)
+        before = rows[-2][LINK] if len(rows) > 1 else root
+        links = b"".join(row[LINK][:_SHORT] for row in rows)
+        first, last = rows[0], rows[-1]
+        ends = first[VERSION], last[VERSION], first[ID], last[ID]
+        return cls(first[STREAM], *ends, root, before, last[LINK], links, archive, start, size)
 
     def link_at(self, version: int) -> str:
         """The beginning of an event's link, in hex; "" for an event of another segment."""

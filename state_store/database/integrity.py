@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from state_store.archives.chain import START, row_hash
+from state_store.archives.chain import LINK, START, STREAM, TS, VERSION, row_hash
 from state_store.archives.examination import bridges, examine_archives
 from state_store.archives.reading import BadArchiveError, rows_of
 from state_store.archives.segments import segment_with, segments_after
@@ -136,7 +136,7 @@ def links(connection: Connection, stream: str, archives: Path | None) -> dict[in
     try:
         for segment in segments:
             assert archives
-            found |= {row[6]: row[7].hex() for row in rows_of(segment, archives)}
+            found |= {row[VERSION]: row[LINK].hex() for row in rows_of(segment, archives)}
     except BadArchiveError as error:
         raise CannotRunError(str(error)) from error
     query = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version"
@@ -170,23 +170,25 @@ def _check_events(
     found: list[Problem] = []
 
     def unreadable(row: Row, why: str) -> None:
-        found.append(Problem("payload", row[3], row[6], f"its payload is no JSON: {why}"))
+        found.append(
+            Problem("payload", row[STREAM], row[VERSION], f"its payload is no JSON: {why}")
+        )
 
     query = f"SELECT {COLUMNS}, hash FROM events WHERE id > ? ORDER BY id LIMIT ?"
     for rows in blocks(connection, query, size=_BLOCK):
         for row in rows:
-            stream, version, link = row[3], row[6], row[7]
+            stream, version, link = row[STREAM], row[VERSION], row[LINK]
             before, before_link = last.get(stream, (0, START))
             last[stream] = (version, link)
             if version != before + 1 and (stream, version) in links:  # the others were archived
                 before, before_link = version - 1, links[stream, version]
             if version != before + 1:
                 found.append(Problem("gap", stream, version, f"it follows event {before}"))
-            elif row_hash(before_link, row[1:7]) != link:
+            elif row_hash(before_link, row[TS:LINK]) != link:
                 found.append(Problem("link", stream, version, "it was changed after the write"))
         for row, payload in decode_rows(rows, unreadable):
-            if fold := folds.get(row[3]):
-                replay(replayed[row[3]], fold, row, payload)
+            if fold := folds.get(row[STREAM]):
+                replay(replayed[row[STREAM]], fold, row, payload)
         yield from found
         found.clear()
 

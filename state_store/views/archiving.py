@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from state_store.archives.chain import START, are_linked
+from state_store.archives.chain import LINK, START, STREAM, VERSION, are_linked
 from state_store.archives.members import Row, encoded, split
 from state_store.archives.segments import (
     FOLDER,
@@ -199,15 +199,15 @@ def _rows(connection: Connection, part: Part) -> tuple[list[Row], bytes]:
     rows = fetch(connection, query, (part.stream, max(part.first - 1, 1), part.last))
     if part.first == 1:
         return rows, START
-    if rows and rows[0][6] == part.first - 1:
-        return rows[1:], rows[0][7]
+    if rows and rows[0][VERSION] == part.first - 1:
+        return rows[1:], rows[0][LINK]
     before = segment_with(connection, part.stream, part.first - 1)
     return rows, before.link if before else START
 
 
 def _encoded(part: Part, rows: Sequence[Row], root: bytes) -> bytes:
     """The member of a part. Raises ValueError if its events are not those that were written."""
-    if [row[6] for row in rows] != [*range(part.first, part.last + 1)] or not are_linked(
+    if [row[VERSION] for row in rows] != [*range(part.first, part.last + 1)] or not are_linked(
         rows, root
     ):
         raise ValueError("an event is missing or was changed")
@@ -254,7 +254,7 @@ def remove_spare(store: EventStore, path: Path) -> bool:
             rows = [row for _, rows in split(read_bytes(path, _LARGEST)) for row in rows]
         except (ValueError, InputError):
             return False
-        links = {(row[3], row[6]): row[7].hex()[:LINK_CHARS] for row in rows}
+        links = {(row[STREAM], row[VERSION]): row[LINK].hex()[:LINK_CHARS] for row in rows}
         there = store.links_of(list(links))
         if any(there.get(place, "")[:LINK_CHARS] != link for place, link in links.items()):
             return False

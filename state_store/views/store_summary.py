@@ -133,15 +133,16 @@ class StoreSummary:
             return []
         from pathlib import Path  # noqa: PLC0415 - by need
 
+        from state_store.archives.chain import PAYLOAD, TS, TYPE, VERSION  # noqa: PLC0415 - by need
         from state_store.archives.reading import rows_or_warning  # noqa: PLC0415 - by need
         from state_store.archives.segments import segments_after  # noqa: PLC0415 - by need
 
         found = segments_after(self._connection, [stream], 0, by_id=False)
         folder = Path(self._path).parent
         past = [row for segment in found for row in rows_or_warning(segment, folder)]
-        there = {row[3] for row in rows}
-        shown = (row for row in past if row[4] in _SHOWN and row[6] not in there)
-        return [(row[4], row[1], row[5], row[6]) for row in shown]
+        there = {version for _, _, _, version in rows}
+        shown = (row for row in past if row[TYPE] in _SHOWN and row[VERSION] not in there)
+        return [(row[TYPE], row[TS], row[PAYLOAD], row[VERSION]) for row in shown]
 
     def day(self, day: str) -> dict[str, Any]:
         """The use of a UTC day, YYYY-MM-DD."""
