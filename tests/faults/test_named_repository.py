@@ -39,8 +39,7 @@ def tracked(scene: Scene) -> list[dict[str, Any]]:
     return list(json.loads((scene.folder / "tracker.json").read_text())["items"])
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("is_named_first", [True, False])
+@pytest.mark.parametrize("is_named_first", [pytest.param(True, marks=pytest.mark.more), False])
 def test_what_is_owed_is_found_however_the_item_names_its_repository(
     tmp_path: Path, is_named_first: bool
 ) -> None:

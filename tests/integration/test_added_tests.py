@@ -167,6 +167,13 @@ def _played(folder: Path, cases: dict[str, tuple[Project, Case]]) -> dict[str, P
     return {name: future.result() for name, future in results.items()}
 
 
+def test_one_that_looks_for_files_ships_and_one_that_helps_others_does_not(tmp_path: Path) -> None:
+    honest, attack = "unittest: each module has a test file", "unittest: it helps only this work"
+    played = _played(tmp_path, {honest: HONEST[honest], attack: ATTACKS[attack]})
+    assert (played[honest].reason, played[honest].shipped) == ("", True)
+    assert (played[attack].defence, played[attack].fooled) == ("added tests", True)
+
+
 @pytest.mark.more
 def test_a_test_that_looks_for_the_files_of_new_tests_does_not_stop_them(tmp_path: Path) -> None:
     played = _played(tmp_path, HONEST)

@@ -43,8 +43,10 @@ def chromium() -> Any:
         browser.close()
 
 
-@pytest.mark.more
-def test_hostile_text_is_inert_and_hours_of_events_fit(chromium: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("states", [30, pytest.param(3_000, marks=pytest.mark.more)])
+def test_hostile_text_is_inert_and_hours_of_events_fit(
+    chromium: Any, tmp_path: Path, states: int
+) -> None:
     scene = Scene(tmp_path, {"README": "r", "evil": EVIL})
     red = item("a", "a.txt", "cat evil; exit 1", repairCap=0)
     scene.play({"a": lambda agent: agent.write({"a.txt": EVIL})}, [red])
@@ -67,7 +69,7 @@ def test_hostile_text_is_inert_and_hours_of_events_fit(chromium: Any, tmp_path: 
                 page.locator("#close").click()
                 assert page.title().startswith("1 of 1, ended")
                 assert page.locator("img").count() == 0
-                kept, elements = page.evaluate(MANY, 3_000)
+                kept, elements = page.evaluate(MANY, states)
                 page.close()
             finally:
                 server.is_over.set()

@@ -167,6 +167,16 @@ def test_five_nights_lose_and_double_nothing(tmp_path: Path, states: Sequence[st
     assert nights.built() == every
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell closes what a job has no use for")
+def test_what_one_night_shipped_the_next_does_not_do_again(tmp_path: Path) -> None:
+    nights = Nights(tmp_path)
+    assert nights.night(0, [issue(1)]).code == 0
+    nights.keep(0)
+    again = nights.night(1, [issue(1)], detached=True)
+    assert (again.code, again.report["items_selected"]) == (0, [])
+    assert nights.built() == nights.told() == Counter(["i1"])
+
+
 @pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell closes what a job has no use for")
 def test_without_its_state_a_dropped_branch_is_done_again_and_a_changed_issue_too(

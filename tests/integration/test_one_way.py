@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from driver.terminal.progress import RUN
 from tests.support.pipelines import QUIET, says
 from tests.support.waves import Scene, built, item, writes
@@ -35,7 +33,6 @@ def lived(folder: Path, **options: Any) -> tuple[list[str], list[Any]]:
     return worked, [report["shipped"], [record[key] for key in keys], attempts, reviews]
 
 
-@pytest.mark.more
 def test_who_is_asked_about_each_step_gets_what_nobody_was_asked_about(tmp_path: Path) -> None:
     alone = lived(tmp_path / "alone")
     asked = lived(tmp_path / "asked", ask=lambda slug, phase: RUN)

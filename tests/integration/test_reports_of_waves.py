@@ -46,7 +46,6 @@ def test_a_wave_with_hostile_output_leaves_safe_reports(project: Project) -> Non
     assert json.loads(texts["report.sarif"])["runs"][0]["results"][0]["ruleId"]
 
 
-@pytest.mark.more
 def test_a_stopped_wave_leaves_its_reports_too(project: Project) -> None:
     halt = [*("python3", str(ROOT / "tools/halt.py"), "set", "enough"), "--state-dir"]
     stop = f"DO __import__('subprocess').run({[*halt, str(project.state)]!r})"
