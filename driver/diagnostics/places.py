@@ -207,7 +207,10 @@ def _check_server(state_dir: Path) -> CheckResult:
     except TidegateError as error:
         return failed_as("database", error)
     if not found.may_write:
-        remedy = "grant CREATE on the database, or on the schema and its tables"
+        remedy = (
+            "grant CREATE on the database or the schema to make the tables, or on tables that are "
+            "there: SELECT, INSERT, UPDATE, DELETE, and USAGE on the schema and its sequences"
+        )
         return failed("database", f"{found.name}: the user may not write there", remedy)
     detail = f"{found.name} on PostgreSQL {found.version}, round trip {found.round_trip_ms:.1f} ms"
     if abs(found.offset_s) > _MOST_OFFSET_S:

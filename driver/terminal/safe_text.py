@@ -25,6 +25,7 @@ _UNSEEN = re.compile(
 )
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+_MOST_OF_IT = 0.7  # of a text that stays when it is cut before a word
 _NOT_ASCII = re.compile("[^ -~]")
 
 
@@ -102,10 +103,13 @@ def bounded(text: str, limit: int) -> str:
 
 
 def shortened(text: Any, limit: int) -> Any:
-    """`text` cut at `limit` characters, with three dots. Other values stay unchanged."""
+    """`text` cut at `limit` characters, with three dots, after a whole word unless the last one is
+    long. Other values stay unchanged."""
     if not isinstance(text, str) or len(text) <= limit:
         return text
-    return text[: limit - 3] + "..."
+    head = text[: limit - 3]
+    whole = head if text[limit - 3].isspace() else head.rpartition(" ")[0]
+    return f"{whole.rstrip() if len(whole) > len(head) * _MOST_OF_IT else head}..."
 
 
 def describe_verdict(verdict: str, reason: str | None) -> str:

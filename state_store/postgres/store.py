@@ -132,20 +132,28 @@ def halt_row(address: Address) -> HaltRow | None:
         return halts.row(reader) if version else None
 
 
+# The rights on every table and sequence that is there; the right to make them, if none is.
+_MAY_WRITE = (
+    "SELECT COALESCE(bool_and(CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, 'USAGE') "
+    "ELSE has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') "
+    "AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE') END), TRUE) "
+    "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = ? AND c.relkind IN ('r', 'S')"
+)
+_MAY_MAKE = (
+    "SELECT COALESCE((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace "
+    "WHERE nspname = ?), has_database_privilege(current_database(), 'CREATE'))"
+)
+
+
 def facts(address: Address) -> ServerFacts:
     """The facts about the server. Makes nothing."""
     servers = Servers(address, QUEUE_PATIENCE_S, may_write=False)
     try:
         with servers.translated:
             reader = servers.reader()
-            asked = (
-                "SELECT has_schema_privilege(?, 'CREATE') FROM pg_namespace WHERE nspname = ?"
-                if servers.is_prepared
-                else "SELECT has_database_privilege(current_database(), 'CREATE') OR EXISTS("
-                "SELECT FROM pg_namespace WHERE nspname IN (?, ?) AND "
-                "has_schema_privilege(oid, 'CREATE'))"
-            )
-            may_write = bool(reader.execute(asked, (address.schema,) * 2).fetchone()[0])
+            asked = _MAY_WRITE if servers.is_prepared else _MAY_MAKE
+            may_write = bool(reader.execute(asked, (address.schema,)).fetchone()[0])
             version = str(reader.execute("SHOW server_version").fetchone()[0]).partition(" ")[0]
             began = time.monotonic()
             away = servers.now().wall_s - time.time()

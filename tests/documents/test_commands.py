@@ -223,6 +223,9 @@ LEFT: dict[str, Left] = {
     "tidegate state copy state postgresql://tidegate@db.example/builds --to-schema shop": Left(
         SERVER, "tests/integration/test_state_copy.py"
     ),
+    'pip install "tidegate[postgres]"': Left(SET_UP),
+    "tidegate state copy state url": Left(SERVER, "tests/integration/test_state_copy.py"),
+    "tidegate state copy url FOLDER": Left(SERVER, "tests/integration/test_state_copy.py"),
     "tidegate state copy url state-of-shop": Left(SERVER, "tests/integration/test_state_copy.py"),
     "claude -p --output-format stream-json --verbose": Left(PAID),
     "codex exec --json --skip-git-repo-check --ephemeral --ignore-user-config --ignore-rules": (

@@ -19,6 +19,7 @@ from driver.terminal.safe_text import (
     log_text,
     safe_line,
     safe_text,
+    shortened,
     workflow_message,
     workflow_property,
     xml_text,
@@ -173,3 +174,18 @@ def test_a_line_of_a_markdown_file_has_no_link_picture_or_element(seed: int) -> 
     for text in outputs(seed):
         found = kinds_in(parser.parse(f"- item {inline(text)}\n\n[b]: x\n"))
         assert not found & {"link_open", "image", "html_inline", "html_block"}, inline(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("set the limit in the settings", "set the limit in the..."),
+        ("set the limits of the settings", "set the limits of the..."),
+        ("short", "short"),
+        ("x" * 40, "x" * 21 + "..."),
+        ("a " + "x" * 40, "a " + "x" * 19 + "..."),
+        (5, 5),
+    ],
+)
+def test_a_shortened_text_ends_with_a_whole_word(text: Any, shown: Any) -> None:
+    assert shortened(text, 24) == shown
