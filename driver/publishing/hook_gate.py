@@ -79,6 +79,11 @@ class AskedHooks:
         self._messages: dict[str, str | Judgement] = {}
         self._seen = context.hooks.taken
 
+    @property
+    def have_run(self) -> bool:
+        """True if a hook was asked about a commit, which may have taken long."""
+        return bool(self._judged or self._messages)
+
     def of_batch(
         self, batch: Batch, specs: Sequence[CommitSpec], head: str, *, messages: bool = True
     ) -> Allowed:

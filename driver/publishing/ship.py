@@ -6,6 +6,7 @@ config are watched by the checkout guard and never written.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -38,6 +39,7 @@ from driver.workspace.clone_context import CloneContext
 from driver.workspace.repository_context import REPLACED
 
 HOOK_REFUSED = "hook_refused"
+_STILL_S = 1.0  # a look at the remote counts as new, unless a test or a hook ran since
 
 
 class _MovedOnError(Exception):
@@ -72,6 +74,7 @@ class _Shipping:
 
     def __init__(self, context: CloneContext, wave: Wave) -> None:
         self.context, self.wave = context, wave
+        self.looked_at = time.monotonic()
         self.integration = _on(context, wave, current_head(context, context.base))
         self.hooks = AskedHooks(context, wave)
         self.onto: str | None = None
@@ -124,7 +127,7 @@ class _Shipping:
 
     def _ship(self, entries: Sequence[Entry], evicted: Sequence[ItemOutcome]) -> Shipment:
         context, wave, integration = self.context, self.wave, self.integration
-        guard = context.checkout_guard
+        guard, runs = context.checkout_guard, integration.runs
         with guard.guarded(TOGETHER) if guard else nullcontext():
             batch, specs, refusal = _shippable(integration, context, entries, wave, self.hooks)
             changes = guard.all_changes() if guard else ()
@@ -142,7 +145,9 @@ class _Shipping:
         stop = _reason_to_stop(changes, context, wave)
         if stop or refusal:
             return failed(shipment, "checkout_changed" if stop else HOOK_REFUSED, stop or refusal)
-        moved = _moved_again(integration, context)
+        is_idle = integration.runs == runs and not self.hooks.have_run
+        is_new = is_idle and time.monotonic() < self.looked_at + _STILL_S
+        moved = "" if is_new and not integration.moved else _moved_again(integration, context)
         wave.gates.check()
         if reasons := _withdrawn(batch.entries, wave):
             raise _WithdrawnError(reasons)
