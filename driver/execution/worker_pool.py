@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Generic, TypeVar
 
 from state_store.values.lazy_dataclass import dataclass
@@ -66,6 +66,45 @@ def repeating(interval_s: float, work: Callable[[], None]) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+class Afterwards:
+    """Work that nobody waits for, done by one thread in the order in which it was given. Errors of
+    the system are nobody's either. `close` waits for what was given; later work is done at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._given: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def do(self, work: Callable[[], object]) -> None:
+        """Do the work soon."""
+        with self._lock:
+            if not self._closed:
+                self._given.put(work)
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, daemon=True)
+                    self._thread.start()
+                return
+        _quietly(work)
+
+    def close(self) -> None:
+        """Wait until all work is done."""
+        with self._lock:
+            self._closed = True
+            self._given.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (work := self._given.get()) is not None:
+            _quietly(work)
+
+
+def _quietly(work: Callable[[], object]) -> None:
+    with suppress(OSError):
+        work()
 
 
 class Turns:

@@ -18,12 +18,17 @@ _LONG = "tidegate-scratch-"
 
 @contextmanager
 def scratch_folder(parent: str | None = None) -> Iterator[Path]:
-    """A temporary folder, removed when the block ends. Its name tells whose it is. Without `parent`
-    it is in the usual folder of temporary files."""
+    """A temporary folder, removed when the block ends."""
+    with new_scratch(parent) as folder:
+        yield Path(folder)
+
+
+def new_scratch(parent: str | None = None) -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder, which its owner removes. Its name tells whose it is. Without `parent` it
+    is in the usual folder of temporary files."""
     here = counted_here()[:8]
     prefix = f"tg-{here}-{os.getpid()}-" if here else _LONG
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as folder:
-        yield Path(folder)
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=parent)
 
 
 def temporary_folder(environ: Mapping[str, str]) -> Path:

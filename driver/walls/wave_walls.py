@@ -10,7 +10,8 @@ from typing import Any
 
 from driver.execution.command import Command, Ending, Finished
 from driver.execution.processes import Processes
-from driver.filesystem.temporary import scratch_folder
+from driver.execution.worker_pool import Afterwards
+from driver.filesystem.temporary import new_scratch
 from driver.homes.compiled import CompilerCaches
 from driver.homes.login import LoginFile, give_back
 from driver.homes.private_home import HomeRecipe
@@ -30,7 +31,8 @@ from tools.settings.run_sections import HOST, PRIVATE, RoleSandboxSettings
 class Enclosure:
     """The wall of one command, ready to run it. A backend gets it with a test or a request. Without
     a `recipe` the command has the home and temporary folder of its environment. `watch` can end it,
-    as that of a `Command`."""
+    as that of a `Command`. `removals` remove its folders while others go on, as some disks take
+    longer for that than a short test runs."""
 
     wall: Wall
     means: Means
@@ -38,6 +40,7 @@ class Enclosure:
     recipe: HomeRecipe | None = None
     caches: CompilerCaches | None = None
     watch: Watch | None = None
+    removals: Afterwards | None = None
 
     @property
     def name(self) -> str:
@@ -87,11 +90,18 @@ class Enclosure:
         if self.places.own:
             yield *self.places.own, None
             return
-        with scratch_folder() as folder:
-            home, temporary = folder / "home", folder / "tmp"
+        scratch = new_scratch()
+        folder = Path(scratch.name)
+        home, temporary = folder / "home", folder / "tmp"
+        try:
             home.mkdir()
             temporary.mkdir()
             yield home, temporary, folder
+        finally:
+            if self.removals is None:
+                scratch.cleanup()
+            else:
+                self.removals.do(scratch.cleanup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,7 @@ class Walls:
 
     With `has_homes` each command has a private home. `agents_inside` is true if no backend of the
     wave runs an agent's program outside. `caches` are those of compilers, at closed levels.
+    `removals` remove the folders of its commands.
     """
 
     means: Means
@@ -109,6 +120,7 @@ class Walls:
     has_homes: bool = False
     agents_inside: bool = False
     caches: CompilerCaches | None = None
+    removals: Afterwards | None = None
 
     @property
     def name(self) -> str:
@@ -185,7 +197,7 @@ class Walls:
         links = (*self.system.links.get(role, ()), *self._in_home(given.readable))
         shared = tuple(self._in_home(given.writable))
         recipe = HomeRecipe(self.system.home, links, prepared, (), made_anew, shared)
-        return Enclosure(wall, self.means, places, recipe, self.caches)
+        return Enclosure(wall, self.means, places, recipe, self.caches, removals=self.removals)
 
     def _in_home(self, paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
         """The paths that exist in the user's home, with their names there."""

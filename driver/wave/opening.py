@@ -16,6 +16,7 @@ from driver.domain.work_item import Manifest
 from driver.execution.process_marks import new_key
 from driver.execution.processes import child_environment
 from driver.execution.supervisor import hide_memory
+from driver.execution.worker_pool import Afterwards
 from driver.filesystem.temporary import scratch_folder
 from driver.git.user_hooks import HOOKS_REMEDY, missing_hooks
 from driver.homes.compiled import CompilerCaches
@@ -199,7 +200,9 @@ def _walls(
     environ = child_environment(plan.settings.environ, plan.settings.verify.env)
     checkers = map(Path, settings_of_checkers(environ))
     walls = walls_of(plan.settings, file, plan.tops, side.setups, checkers)
-    walls = replace(walls, agents_inside=all(driver.encloses for driver in drivers))
+    cleanup.callback((removals := Afterwards()).close)
+    inside = all(driver.encloses for driver in drivers)
+    walls = replace(walls, agents_inside=inside, removals=removals)
     if walls.closed and walls.has_homes:
         caches = CompilerCaches(cleanup.enter_context(scratch_folder()))
         walls = replace(walls, caches=caches)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
-from driver.execution.worker_pool import BackgroundTask, ShutdownPolicy, run_all
+from driver.execution.worker_pool import Afterwards, BackgroundTask, ShutdownPolicy, run_all
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:
@@ -88,3 +89,32 @@ def test_what_goes_wrong_beside_is_raised_where_the_result_is_asked_for() -> Non
     beside = BackgroundTask(fails)
     with pytest.raises(ValueError, match="no"):
         beside.result()
+
+
+def test_work_for_afterwards_is_done_in_its_order_and_awaited_at_the_end() -> None:
+    later, done, gate = Afterwards(), list[int](), threading.Event()
+    later.do(gate.wait)
+    for number in range(3):
+        later.do(partial(done.append, number))
+    assert not done
+    gate.set()
+    later.close()
+    assert done == [0, 1, 2]
+
+
+def test_work_for_afterwards_that_fails_stops_no_other() -> None:
+    later, done = Afterwards(), list[int]()
+
+    def fail() -> None:
+        raise OSError("busy")
+
+    later.do(fail)
+    later.do(lambda: done.append(1))
+    later.close()
+    later.do(lambda: done.append(2))  # after the end nobody else would do it
+    later.do(fail)
+    assert done == [1, 2]
+
+
+def test_nothing_given_is_nothing_to_wait_for() -> None:
+    Afterwards().close()
