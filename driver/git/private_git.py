@@ -147,7 +147,8 @@ class PrivateGit(PrivateTrees):
             return []
         asked = b"".join(raw(path) + b"\n" for path in paths)
         argv = (f"--git-dir={self.path}", "hash-object", "--no-filters", "--stdin-paths")
-        done = run_git(argv, cwd=work_tree, env=self.env, stdin=asked, timeout_s=LOCAL_TIMEOUT_S)
+        env = {**self.env, "GIT_FLUSH": "0"}  # else git writes each line by a call of the system
+        done = run_git(argv, cwd=work_tree, env=env, stdin=asked, timeout_s=LOCAL_TIMEOUT_S)
         return text(done.stdout).split()
 
     def name_of(self, content: bytes) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 from driver.domain.results import MODE_FILE, MODE_LINK, MODE_PROGRAM
 from driver.execution.worker_pool import BackgroundTask
 from driver.filesystem.safe_file_access import regular_bytes
-from driver.filesystem.tree import remove_tree
+from driver.filesystem.tree import folders_above, remove_tree
 from driver.git.private_git import GitError, PrivateGit
 from driver.preparation.kept_places import (
     INDEX,
@@ -37,12 +37,13 @@ from driver.preparation.kept_places import (
     write_facts,
 )
 from driver.preparation.stat_listing import StatListing, folders_in, records_in, size_of
-from driver.tree_files.index_file import entries_in
+from driver.tree_files.index_file import without_extensions
 from driver.tree_files.small_trees import Entry
 from state_store.documents.errors import CannotRunError
-from state_store.values.lazy_dataclass import dataclass
+from state_store.values.lazy_dataclass import dataclass, replace
 
 AGENTS, TESTS, REVIEWS = "agents", "tests", "reviews"
+_NEW, _USED, _PROVEN = "new", "used", "proven"
 _FEW = 500  # with fewer files, a new checkout takes no longer
 _MOST_MENDED = 5000
 _END_LIMIT_S = 10.0
@@ -51,13 +52,14 @@ _HARMLESS = "security."  # the labels of a system
 
 @dataclass(frozen=True, slots=True)
 class _Laid:
-    """A place in use. Its folder `beside` has the listing and the index of its first state."""
+    """A place in use. Its folder `beside` has the listing and the index of its first state. `past`
+    tells if it was used before, and if all of it was compared with its tree then."""
 
     beside: Path
     kind: str
     tree: str
     identity: tuple[int, ...]
-    is_warm: bool
+    past: str
 
 
 class WarmPlaces:
@@ -87,19 +89,31 @@ class WarmPlaces:
 
     def lay(self, tree: str, path: Path, index: Path, kind: str) -> bytes | None:
         """Write `tree` to `path`, and the stat data of its files into `index`. Neither exists
-        yet. Returns how `find` lists a new place, if that is known."""
+        yet. Returns how `find` lists the place, if that is known."""
         files = self._files(tree) if self.kept else None
         if files is None or len(files) <= _FEW:
             self._git.checkout(tree, path, index)
             return None
         if self._from_kept(tree, files, path, index, kind):
-            return None
+            return self._seen_again(path) if self.is_proven(path) else None
         self._git.checkout(tree, path, index)
         return self._note(path, index, kind, tree)
 
+    def _seen_again(self, path: Path) -> bytes | None:
+        """How `find` lists a proven place. What was written there since it was listed, perhaps by a
+        process of an earlier run, takes the proof away."""
+        printed, laid = StatListing(path, without=(".git",)).printed(), self._laid[path]
+        if printed != regular_bytes(laid.beside / LISTING):
+            self._laid[path] = replace(laid, past=_USED)
+        return printed
+
     def is_warm(self, path: Path) -> bool:
         """True for a place that was used before."""
-        return path in self._laid and self._laid[path].is_warm
+        return path in self._laid and self._laid[path].past != _NEW
+
+    def is_proven(self, path: Path) -> bool:
+        """True for a place that was used before, if all of it was compared with its tree."""
+        return path in self._laid and self._laid[path].past == _PROVEN
 
     def keep(self, path: Path) -> bool:
         """Take a place away and keep it for a later use; False if it is to be removed instead."""
@@ -159,7 +173,7 @@ class WarmPlaces:
         kind: str,
         tree: str,
         *,
-        is_warm: bool = False,
+        past: str = _NEW,
         printed: bytes | None = None,
     ) -> bytes | None:
         """Note the state of a place, so that it can be kept. `printed` is its listing, if known.
@@ -176,7 +190,7 @@ class WarmPlaces:
         except OSError:
             self._throw_away(beside)
         else:
-            self._laid[path] = _Laid(beside, kind, tree, identity, is_warm)
+            self._laid[path] = _Laid(beside, kind, tree, identity, past)
         return printed
 
     def _from_kept(
@@ -213,20 +227,18 @@ class WarmPlaces:
         found, is_right = _mended(path, place.path)
         if sys.platform == "linux":
             _require_no_attributes(path, folders_in(found))
-        if self._by_content or kind != AGENTS:
-            names = {own: name for own, _, name in entries_in(index, self._git.object_format)}
-            wrong = [*self._differing(path, records_in(found), files, index)]
+        is_compared = self._by_content or kind != AGENTS
+        if is_compared:
+            noted, records = without_extensions(index, self._git.object_format), records_in(found)
+            wrong = [*self._differing(path, records, files, index)]
             for name in wrong:
                 remove_tree(path / name)
-            if wrong or names.keys() != files.keys():
-                is_right = False
-            elif is_right:
-                is_right = all(names[name] == blob for name, (_, blob) in files.items())
+            is_right = is_right and not wrong and noted == files and _has_only(records, files)
         is_right = is_right and place.facts.tree == tree
-        if not is_right or kind != AGENTS:  # git also makes the rest of an index anew
+        if not is_right:
             self._git.switch(tree, path, index)
-        printed = found if is_right else None
-        self._note(path, index, kind, tree, is_warm=True, printed=printed)
+        past = _PROVEN if is_right and is_compared else _USED
+        self._note(path, index, kind, tree, past=past, printed=found if is_right else None)
 
     def _differing(
         self, top: Path, found: Mapping[str, str], files: Mapping[str, Entry], index: Path
@@ -284,6 +296,12 @@ def _mended(top: Path, place: Path) -> tuple[bytes, bool]:
     if any(noted.get(name) != record for name, record in records_in(again).items()):
         raise OSError(f"{top} is still written to")
     return again, False
+
+
+def _has_only(records: Mapping[str, str], files: Mapping[str, Entry]) -> bool:
+    """True if the `records` name each of the `files` and the folders above them, and no more."""
+    folders = {name for name, record in records.items() if record[0] == "d"}
+    return folders == folders_above(files) and records.keys() - folders == files.keys()
 
 
 def _require_no_attributes(top: Path, folders: Iterable[str]) -> None:

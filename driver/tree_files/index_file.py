@@ -7,6 +7,7 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from driver.filesystem.safe_file_access import regular_bytes
 
@@ -38,7 +39,30 @@ def entries_in(
 ) -> Iterator[tuple[str, Noted, str]]:
     """The path, stat data and id of each entry of an index, as `noted_in` reads it. More than
     `most` raise ValueError as well."""
-    content, layout = regular_bytes(index), _ENTRIES[algorithm]
+    layout = _ENTRIES[algorithm]
+    for path, fields, _ in _entries(index, regular_bytes(index), layout, most):
+        yield path, fields[:_STATS], fields[_STATS].hex()
+
+
+def without_extensions(index: Path, algorithm: str) -> dict[str, tuple[str, str]]:
+    """Remove from an index all that git keeps there beside the entries; returns the mode and id of
+    each path. Raises ValueError as `noted_in` does, and if git would not write such entries for
+    the files of a tree."""
+    content, found, end = regular_bytes(index), dict[str, tuple[str, str]](), _HEADER.size
+    for path, fields, end in _entries(index, content, _ENTRIES[algorithm]):  # noqa: B007
+        if path in found or fields[-1] & _EXTENDED:
+            raise ValueError(f"{index} has an unusual entry for {path}")
+        found[path] = (f"{fields[_MODE]:o}", fields[_STATS].hex())
+    if [*found] != sorted(found, key=os.fsencode):
+        raise ValueError(f"{index} is not sorted")
+    _replace(index, content[:end], algorithm)
+    return found
+
+
+def _entries(
+    index: Path, content: bytes, layout: struct.Struct, most: int | None = None
+) -> Iterator[tuple[str, tuple[Any, ...], int]]:
+    """The path and fields of each entry of an index with this content, and where the entry ends."""
     try:
         magic, version, count = _HEADER.unpack_from(content)
         if magic != b"DIRC" or version not in _VERSIONS:
@@ -59,9 +83,8 @@ def entries_in(
             length = flags & _NAME_LENGTH
             if length == _NAME_LENGTH:
                 length = content.index(b"\0", path_at) - path_at
-            path = os.fsdecode(content[path_at : path_at + length])
-            yield path, fields[:_STATS], fields[_STATS].hex()
             at += (path_at + length - at + 8) & ~7  # ends with one to eight zeros
+            yield os.fsdecode(content[path_at : path_at + length]), fields, at
     except struct.error as trouble:
         raise ValueError(f"{index} is cut off") from trouble
 
@@ -90,8 +113,11 @@ def write_index(index: Path, entries: Mapping[str, tuple[Noted, str]], algorithm
     for path, (noted, name) in sorted((os.fsencode(one), it) for one, it in entries.items()):
         line = pack(*noted, bytes.fromhex(name), min(len(path), _NAME_LENGTH)) + path
         lines.append(line + bytes(8 - len(line) % 8))
-    whole = _HEADER.pack(b"DIRC", 2, len(lines)) + b"".join(lines)
-    digest = hashlib.new(algorithm, whole, usedforsecurity=False).digest()
+    _replace(index, _HEADER.pack(b"DIRC", 2, len(lines)) + b"".join(lines), algorithm)
+
+
+def _replace(index: Path, content: bytes, algorithm: str) -> None:
+    digest = hashlib.new(algorithm, content, usedforsecurity=False).digest()
     fresh = index.with_name(f"{index.name}.{os.urandom(4).hex()}")
-    fresh.write_bytes(whole + digest)
+    fresh.write_bytes(content + digest)
     fresh.replace(index)

@@ -107,7 +107,8 @@ class TreeCheckout(TestCheckout):
             return False
         if tree == self.shown and not back & self.seen.keys():
             was_new, self.is_new = self.is_new, False
-            return not was_new or self._is_as_written({})
+            is_proven = self.warm is not None and self.warm.is_proven(self.path)
+            return not was_new or is_proven or self._is_as_written({})
         right = {} if self.is_new or not self.shown else self.seen
         self.is_new, self.shown = False, ""
         before = _attributes(self.seen)
