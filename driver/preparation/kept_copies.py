@@ -124,10 +124,12 @@ class KeptCopies:
             self._aside.append(copy)
 
     def copy_to(self, place: Path) -> None:
-        """Make a copy in the folder `place` that stays there. Raises OSError."""
+        """Make a copy in the folder `place` that stays there, also over files of the place's tree,
+        which are gone then. Raises OSError."""
         self.require_inside(place)
         for name in self.names:
             known = self._at_start[name]
+            remove_tree(place / name)
             copy_folder(self._top / name, place / name, self._environ, known)
 
     def take_back(self, copy: KeptCopy) -> None:

@@ -99,8 +99,8 @@ class CloneContext(GitContext):
         if tree in ("", self.base_tree) or not (prepare.setup or prepare.copy):
             return frozenset()
         changes = self._changed_from_base(tree)
-        copied = (c for c in changes if self._copies.holds(c.path))
-        return self._reads.key(changes) | {(c.path, c.mode, c.blob) for c in copied}
+        copied = {(c.path, c.mode, c.blob) for c in changes if self._copies.holds(c.path)}
+        return self._reads.key(changes) | copied
 
     def _changed_from_base(self, tree: str) -> tuple[Change, ...]:
         if tree not in self._changes:
@@ -258,7 +258,14 @@ class CloneContext(GitContext):
         changes = self._changed_from_base(tree)
         paths = self.paths.union(c.path for c in changes) - {c.path for c in changes if c.deleted}
         folders = self.folders | {str(up) for c in changes for up in PurePosixPath(c.path).parents}
-        environment, *_ = self._furnish(path, index, tree, paths, self._copies.copy_to, TESTS)
+
+        def lay(place: Path) -> None:
+            self._copies.copy_to(place)
+            if any(map(self._copies.holds, (c.path for c in changes))):
+                self.git.switch(tree, place, index)  # the tree's own files there go first
+                put_index(place, index)
+
+        environment, *_ = self._furnish(path, index, tree, paths, lay, TESTS)
         for folder in folders:
             # Compiled from the tree's files. If size and second equal those of the next tree,
             # Python would run this tree's code instead.
@@ -287,8 +294,7 @@ class CloneContext(GitContext):
         return StatListing(path, without=without, expected=files, by_content=self._by_content)
 
     def _new_place(self, number: int, kind: str = "proving") -> tuple[Path, Path]:
-        index = self.folder / "indexes" / f"{kind}-{number}.index"
-        return self.folder / kind / str(number), index
+        return self.folder / kind / str(number), self.folder / "indexes" / f"{kind}-{number}.index"
 
     def places(self, top: Path) -> Places:
         """The places of a command in the clone or checkout at `top`."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from driver.domain.ownership import OwnedPath
 from driver.filesystem.tree import remove_tree
 from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.workspace.clone_context import CloneContext
@@ -163,6 +164,34 @@ def test_writing_in_a_copy_never_reaches_the_users_file(
     with (workspace.top / "big.bin").open("r+") as file:
         file.write("MINE")
     assert (user.path / "big.bin").read_text() == "theirs"
+
+
+@pytest.mark.parametrize("files", [2, 250])
+@pytest.mark.parametrize("setup", [(), ("cat node/sub/new.js node/0.js > seen.txt || true",)])
+def test_work_in_a_copied_folder_that_git_does_not_ignore_is_tested_with_the_rest_of_it(
+    user: Checkout, context_for: MakeContext, files: int, setup: tuple[str, ...]
+) -> None:
+    user.write({f"node/{number}.js": "old" for number in range(files)})
+    context = context_for(("node",), setup)
+    on_base = {"node/0.js": "old", "node/1.js": "old"}
+    workspace = context.workspace("x", owned=(OwnedPath("node/sub/new.js"),))
+    assert changed(workspace, "node/sub/new.js") == set()
+    (workspace.top / "node" / "sub").mkdir(exist_ok=True)
+    (workspace.top / "node" / "sub" / "new.js").write_text("new")
+    (workspace.top / "node" / "0.js").write_text("changed")
+    collected = workspace.collect(["node/sub/new.js"])
+    assert {change.path for change in collected.changes} == {"node/sub/new.js", "node/0.js"}
+    of_work = {"node/0.js": "changed", "node/1.js": "old", "node/sub/new.js": "new"}
+    for tree, wanted in ((collected.tree, of_work), (context.base_tree, on_base)) * 2:
+        with context.test_checkout(tree) as checkout:
+            found = {name: (checkout.path / name).read_text() for name in wanted}
+            assert found == wanted
+            assert (checkout.path / "node" / "sub").exists() == ("node/sub/new.js" in wanted)
+            assert len([*(checkout.path / "node").glob("*.js")]) == files
+            assert checkout.tampered() == ()
+            if setup and tree == collected.tree:
+                assert (checkout.path / "seen.txt").read_text() == "newchanged"
+            (checkout.path / "node" / "0.js").write_text("by a test")
 
 
 def test_all_wrong_copies_are_told_at_once(user: Checkout, context_for: MakeContext) -> None:
