@@ -141,8 +141,7 @@ class PrivateGit(PrivateTrees):
         return self._id(self._in(work_tree, index, "write-tree"))
 
     def names_of_files(self, work_tree: Path, paths: Sequence[str]) -> list[str]:
-        """The ids that the contents of files on disk have, without any conversion. No path may have
-        a line break."""
+        """The ids of the unconverted contents of files on disk. No path may have a line break."""
         if not paths:
             return []
         asked = b"".join(raw(path) + b"\n" for path in paths)
