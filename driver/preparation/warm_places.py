@@ -100,7 +100,7 @@ class WarmPlaces:
         return self._note(path, index, kind, tree)
 
     def _seen_again(self, path: Path) -> bytes | None:
-        """How `find` lists a proven place. What was written there since it was listed, perhaps by a
+        """List a proven place again. What was written there since it was listed, perhaps by a
         process of an earlier run, takes the proof away."""
         printed, laid = StatListing(path, without=(".git",)).printed(), self._laid[path]
         if printed != regular_bytes(laid.beside / LISTING):
