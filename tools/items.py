@@ -91,7 +91,7 @@ def _export(asked: argparse.Namespace, place: BacklogPlace) -> int:
 
     document = tracker_document(place.items())
     if asked.file is None:
-        print(json.dumps(document, indent=None if asked.json else 2))
+        show(document, [json.dumps(document, indent=2)], as_json=asked.json)
         return 0
     write_json_atomic(Path(asked.file), document)
     told = {"backlog": place.name, "file": asked.file, "items": len(document["items"])}

@@ -131,24 +131,29 @@ def _json(path: str) -> Any:
 
 def _items(folder: str) -> tuple[list[dict[str, Any]], str]:
     """The items of the tracker file, which people edit, or else those of the store; and the reason
-    why the file cannot be read."""
+    why the file cannot be read. Where machines share a store, it is newer than the file."""
     path, problem = os.path.join(folder, TRACKER), ""
+    if address_of(folder) and (shared := _items_of_store(folder)):
+        return shared, ""
     if os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_TRACKER:
         held = _json(path)
         entries = held.get("items") if isinstance(held, dict) else held
         if isinstance(entries, list):
             return [item for item in entries if isinstance(item, dict)], ""
         problem = f"{path} cannot be read: the items are those of the last run"
-    database = os.path.join(folder, DATABASE)
-    if not (os.path.isfile(database) or address_of(folder)):
-        return [], problem
+    is_there = os.path.isfile(os.path.join(folder, DATABASE)) and not address_of(folder)
+    return (_items_of_store(folder) if is_there else []), problem
+
+
+def _items_of_store(folder: str) -> list[dict[str, Any]]:
+    """The items of the store; none if it cannot be read, which `_of_database` tells."""
     from state_store.views.store_summary import Error, StoreSummary
 
     try:
-        with StoreSummary(database) as summary:
-            return summary.items(), problem
+        with StoreSummary(os.path.join(folder, DATABASE)) as summary:
+            return summary.items()
     except (*Error, ValueError):
-        return [], problem  # `_of_database` tells why
+        return []
 
 
 def _described(items: list[dict[str, Any]], at_work: set[str]) -> dict[str, Any]:

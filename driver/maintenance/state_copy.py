@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import argparse
 
 _URLS = ("postgresql://", "postgres://")
+_ENDINGS = (".db", ".sqlite", ".sqlite3")
 _OF_THE_SETTINGS = "url"
 
 
@@ -82,7 +83,7 @@ def _place(named: str, schema: str | None) -> Path | Address:
     if schema is not None:
         raise InputError(f"{named} is no server, so it has no schema")
     path = Path(named)
-    return path / STATE_DB_FILENAME if path.is_dir() or not path.suffix else path
+    return path if path.is_file() or path.suffix in _ENDINGS else path / STATE_DB_FILENAME
 
 
 def _identity(place: Path | Address) -> tuple[str, ...]:

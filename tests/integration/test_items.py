@@ -175,6 +175,10 @@ def test_another_machine_sees_an_import_into_a_file_at_once(
     assert taken(top, item("B")).code == 0
     with open_store(state / "tracker_events.db") as store:
         assert [one["id"] for one in store.items()] == ["A", "B"]
+    with open_store(state / "tracker_events.db") as store:
+        store.append("tracker", "item_updated", {"id": "A", "status": "in_progress"})
+    counts = json.loads(call(tidegate.main, "status", "--json").out)["items"]["counts"]
+    assert counts == {"in_progress": 1, "todo": 1}, "the file is older than the store"
     done = call(tidegate.main, "items", "export", "--state-dir", "elsewhere")
     assert [one["id"] for one in json.loads(done.out)["items"]] == ["A", "B"]
     keep_rows(top / "elsewhere", None)

@@ -228,6 +228,13 @@ def test_a_copy_that_ended_may_be_asked_for_again(folder: Path, address: Address
         assert (done.code, word in done.out) == (0, True), done
 
 
+def test_a_folder_may_have_a_dot_in_its_name_and_a_file_any_name(folder: Path) -> None:
+    assert state_copy(folder, "shop.v2").code == 0
+    assert Path("shop.v2", DATABASE).is_file()
+    assert state_copy(Path("shop.v2", DATABASE), "kept.db").code == 0
+    assert Path("kept.db").is_file()
+
+
 def test_it_waits_for_no_run(folder: Path, address: Address) -> None:
     with EventStore(folder / DATABASE) as store:
         lease = acquire(store, "/repo#a", "another run", 60)
