@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from state_store.database.event_rows import decode, encode
-from state_store.documents.item_id import id_of, plain_ids
+from state_store.documents.item_id import all_plain, id_of
 from state_store.sql.connection import Connection
 from state_store.values.lazy_dataclass import dataclass
 
@@ -47,10 +47,10 @@ def packed(ids: Sequence[str], fields: Iterable[str], text: bytes) -> dict[str, 
 def ids_of(payload: Any) -> list[str] | None:
     """The ids in a payload of `packed`; None for any other."""
     ids = payload.get(_IDS) if isinstance(payload, dict) else None
-    if not isinstance(ids, list) or len({name for name in ids if type(name) is str}) < len(ids):
+    if not isinstance(ids, list) or set(map(type, ids)) != {str} or len(set(ids)) < len(ids):
         return None
-    named = [{_ID: name} for name in ids]
-    return ids if ids and (plain_ids(named) or None not in map(id_of, named)) else None
+    named = ({_ID: name} for name in ids)
+    return ids if all_plain(ids) or None not in map(id_of, named) else None
 
 
 def items_of(payload: Any) -> list[Item]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MAX_NUMBER = 10**18
@@ -24,9 +24,12 @@ def id_of(item: Mapping[str, Any]) -> str | None:
 def plain_ids(items: Iterable[Mapping[str, Any]]) -> list[str] | None:
     """`id_of` of each item in a third of the time; None if one is no text of ASCII."""
     ids: list[Any] = [item.get("id") for item in items]
-    if set(map(type, ids)) == {str} and "".join(ids).isascii() and all(map(str.strip, ids)):
-        return ids
-    return None
+    return ids if set(map(type, ids)) == {str} and all_plain(ids) else None
+
+
+def all_plain(ids: Sequence[str]) -> bool:
+    """True if each text is the id of an item that has it, as it is, and only ASCII."""
+    return "".join(ids).isascii() and all(map(str.strip, ids))
 
 
 def is_unicode(text: str) -> bool:

@@ -106,26 +106,33 @@ def _item_lines(store: Store) -> tuple[Iterable[str], Iterable[str]]:
     if kept.get("format") != _FORMAT or before > version:
         before, kept = 0, {"positions": [], "states": [], "lines": []}
     positions, states, lines = kept["positions"], kept["states"], kept["lines"]
+    known, changed = len(positions), 0
     places = {position: place for place, position in enumerate(positions)}
-    changed = 0
     with collector_paused():
-        for position, (state, line) in _lines_of(store.changed_items(before)):
-            changed += 1
-            place = places.setdefault(position, len(places))
-            states[place : place + 1], lines[place : place + 1] = [state], [line]
+        for there, told in _lines_of(store.changed_items(before)):
+            changed += len(there)
+            if not known:  # of a long tracker, whose items are all new
+                positions += there
+                states += [state for state, _ in told]
+                lines += [line for _, line in told]
+                continue
+            for position, (state, line) in zip(there, told, strict=True):
+                place = places.setdefault(position, len(places))
+                states[place : place + 1], lines[place : place + 1] = [state], [line]
     if changed > _FEW_ITEMS:
-        positions = [*places]
+        positions = [*places] if known else positions
         saved = {"format": _FORMAT, "positions": positions, "states": states, "lines": lines}
         store.save_snapshot(MADE_FROM_ITEMS + TRACKER, version, saved)
     return states, lines
 
 
-def _lines_of(items: Iterator[tuple[int, View]]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """`_item_line` of each item, with its position."""
+def _lines_of(
+    items: Iterator[tuple[int, View]],
+) -> Iterator[tuple[Sequence[int], Sequence[tuple[str, str]]]]:
+    """The positions of some hundred items, and `_item_line` of each."""
     while block := list(islice(items, _BLOCK)):
         positions, views = zip(*block, strict=True)
-        lines = _plain_lines(views) or map(_item_line, views)
-        yield from zip(positions, lines, strict=True)
+        yield positions, _plain_lines(views) or list(map(_item_line, views))
 
 
 def _plain_lines(items: Sequence[View]) -> list[tuple[str, str]] | None:
