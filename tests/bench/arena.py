@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from driver.wave_loop import run_wave
 from tools.settings import load as settings
 
 FILES = 100
+_TIME_OF_DAY = re.compile(r"\A\d\d:\d\d:\d\d ")
 IDENTITY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
 AGENT = """
 case "$TIDEGATE_PHASE/$TIDEGATE_ITEM" in
@@ -160,7 +162,8 @@ class Clock(StringIO):
     lines: list[tuple[float, str]] = field(default_factory=list)
 
     def write(self, text: str) -> int:
-        self.lines.append((time.monotonic() - self.began, text.removeprefix("tidegate: ").strip()))
+        said = _TIME_OF_DAY.sub("", text.removeprefix("tidegate: ").strip())
+        self.lines.append((time.monotonic() - self.began, said))
         return len(text)
 
     def when(self, said: str) -> float | None:
