@@ -96,7 +96,7 @@ def _landlock_words(wall: Wall, means: Means) -> list[str]:
     ]
 
 
-def _filter(means: Means, allowed: Iterable[int], *, is_alone: bool = False) -> bytes:
+def _filter(means: Means, allowed: tuple[int, ...], *, is_alone: bool = False) -> bytes:
     """The filter of system calls. Landlock keeps a command from tracing what is outside; kernels
     that are too old for it let a traced process leave its filter."""
     may_trace = means.landlock_abi > 0

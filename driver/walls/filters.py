@@ -10,6 +10,7 @@ import errno
 import json
 import struct
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from driver.walls.wall import Network
@@ -126,9 +127,10 @@ def families(network: Network, unix_sockets: bool) -> tuple[int, ...]:
     return (*((_UNIX,) if unix_sockets else ()), *inet)
 
 
+@cache
 def seccomp_filter(
     machine: str,
-    allowed_families: Iterable[int],
+    allowed_families: tuple[int, ...],
     *,
     may_trace: bool = False,
     is_alone: bool = False,
@@ -161,8 +163,8 @@ def seccomp_filter(
     program += _on_argument(known.ioctl, 1, typed)
     if not is_alone:
         program += _on_others(known)
-    allowed = tuple(allowed_families)
-    pass_on = [_one(_EQUAL, family, len(allowed) - at, 0) for at, family in enumerate(allowed)]
+    end = len(allowed_families)
+    pass_on = [_one(_EQUAL, family, end - at, 0) for at, family in enumerate(allowed_families)]
     program += _on_argument(known.socket, 0, [*pass_on, _refuse(errno.EACCES)])
     return b"".join([*program, _one(_RETURN, _ALLOW)])
 

@@ -71,7 +71,7 @@ def _made(wanted: dict[str, int]) -> Iterator[tuple[str, Path, int]]:
         held = [one for one in missing if version == 2 or one in controllers]
         if not held or not os.access(parent / "cgroup.procs", os.W_OK):
             continue
-        remove_left(parent)
+        _sweep(parent)
         folder = parent / f"{_PREFIX}{counted_here()}-{os.getpid()}-{secrets.token_hex(8)}"
         try:
             folder.mkdir()
@@ -110,6 +110,13 @@ def _breaches(controller: str, folder: Path, version: int) -> int:
             if name == word:
                 return int(number)
     return 0
+
+
+@cache
+def _sweep(parent: Path) -> None:
+    """Remove what ended runs left, once: a look for each command would take longer than its
+    group."""
+    remove_left(parent)
 
 
 def remove_left(parent: Path) -> None:
