@@ -51,8 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from contextlib import suppress
+
     from driver.maintenance.reclaim import DAY_S, FAILED, Scope, reclaim
     from driver.maintenance.reproduce import existing_state, surroundings
+    from driver.preparation.kept_places import folder_of
     from driver.workspace.setup import place_limits
     from state_store.values.lazy_dataclass import replace
     from tools.program import show, show_each
@@ -69,6 +72,12 @@ def _run(args: argparse.Namespace) -> int:
         places=replace(limits, age_s=min(limits.age_s, older_than_s)),
     )
     steps = show_each(reclaim(scope), as_json=args.json)
+    root, repository = place.workspaces, place.repository
+    if root and repository and place.settings.workspace.root is None and not args.dry_run:
+        kept = folder_of(root, repository.top)
+        for folder in (kept, kept.parent, root):
+            with suppress(OSError):  # a run has something there, or there never was a run
+                folder.rmdir()
     document = {"dry_run": args.dry_run, "steps": [step.to_json() for step in steps]}
     show(document, () if steps else ["nothing to reclaim"], as_json=args.json)
     return int(any(step.done == FAILED for step in steps))

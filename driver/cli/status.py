@@ -11,7 +11,7 @@ from driver.cli.status_facts import facts, next_steps
 from driver.terminal.amounts import duration, known_cost, tokens, usd
 from driver.terminal.color import BOLD, DIM, RED, YELLOW, paint
 from driver.terminal.invocation import current, schema
-from driver.terminal.safe_text import counted, safe_line
+from driver.terminal.safe_text import counted, safe_line, shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 WAVES, INTERVAL_S = 5, 2.0
 _MOST = 10  # items that are named in a list
+_MOST_CHARS = 300  # of a line
 _CLEAR = "\x1b[H\x1b[J"
 
 
@@ -150,7 +151,7 @@ def _items(items: Mapping[str, Any]) -> Iterator[str]:
         listed = items[word]
         for item in listed[:_MOST]:
             name = " ".join(str(one) for one in (item["id"], item["slug"]) if one is not None)
-            line = f"{name}: {item['reason']}"[:300]
+            line = shortened(f"{name}: {item['reason']}", _MOST_CHARS)
             yield f"  {paint(word, style)} {safe_line(line)}"
         if len(listed) > _MOST:
             yield f"  {word}: {len(listed) - _MOST} more"

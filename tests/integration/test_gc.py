@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from driver.git.private_git import open_repository
+from driver.preparation.kept_places import folder_of
+from driver.workspace.root import workspace_root
 from state_store.archives.segments import archive_path
 from state_store.database.store import EventStore
 from tests.bench.past_waves import add_past_waves
@@ -72,6 +75,24 @@ def age(top: Path, days: float) -> None:
 
 def works(project: Project) -> list[Path]:
     return list((project.home / "work").glob("*"))
+
+
+def test_the_empty_folder_of_a_repository_in_the_cache_goes(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    project.config.write_text('[backend]\nname = "command"\ncommand = ["true"]\n')
+    project.state.mkdir()
+    root = workspace_root(None, os.environ, open_repository(project.top, os.environ))
+    folder_of(root, project.top).mkdir(parents=True)
+    gc(project, "--dry-run")
+    assert root.is_dir()
+    (root / "of-a-run").mkdir()
+    gc(project)
+    assert [path.name for path in root.iterdir()] == ["of-a-run"]
+    (root / "of-a-run").rmdir()
+    gc(project)
+    assert not root.exists()
 
 
 def test_a_killed_runs_clones_go_after_its_work_was_saved(project: Project) -> None:
