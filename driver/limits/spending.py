@@ -166,11 +166,7 @@ class Spending:
             if (left := self._open.pop(mark, None)) is not None:
                 self.uses.append((left.purpose.phase, _UNMETERED))
                 self._settle(left.reserved, Used(verdict=charges.HUNG))
-        again, self._unsettled = self._unsettled, []
-        if self.budget and again:
-            self.budget.problem = None
-        for reserved, used in again:
-            self._settle(reserved, used)
+        self._settle_again()
 
     @property
     def problem(self) -> str | None:
@@ -219,6 +215,7 @@ class Spending:
             if isinstance(found, Reserved):
                 return found
             waited = True
+            self._settle_again()  # what could not be written holds room as well
             with self._changed:
                 if self._ended == ended:
                     self._changed.wait(_LOOK_AGAIN_S)
@@ -286,6 +283,15 @@ class Spending:
         if one.reserved:
             self._charged[key] += charges.charge_of(one.reserved, used).tokens
         return used
+
+    def _settle_again(self) -> None:
+        """Retry the settlements that failed."""
+        with self._changed:
+            again, self._unsettled = self._unsettled, []
+        if self.budget and again:
+            self.budget.problem = None
+        for reserved, used in again:
+            self._settle(reserved, used)
 
     def _settle(self, reserved: Reserved | None, used: Used) -> None:
         if self.budget is None or reserved is None:

@@ -65,7 +65,8 @@ class Books:
         self.ceiling = 0
         server.ask(
             f"CREATE SCHEMA {self._audit}",
-            f"CREATE TABLE {self._audit}.sums(id bigserial, what text, tokens bigint)",
+            f"CREATE TABLE {self._audit}.sums(what text, tokens bigint, "
+            "at timestamptz DEFAULT clock_timestamp())",
             f"CREATE FUNCTION {self._audit}.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             f"INSERT INTO {self._audit}.sums(what, tokens) SELECT 'sum', sum(CASE WHEN settled IS "
             f"NULL THEN reserved_tokens ELSE tokens END) FROM {schema}.spend GROUP BY day "
@@ -80,7 +81,7 @@ class Books:
         self.ceiling = ceiling
 
     def rows(self) -> list[tuple[str, int]]:
-        found = self._server.ask(f"SELECT what, tokens FROM {self._audit}.sums ORDER BY id")
+        found = self._server.ask(f"SELECT what, tokens FROM {self._audit}.sums ORDER BY at")
         return [(what, tokens) for what, tokens in found]
 
     def passed(self) -> Iterator[str]:
@@ -215,7 +216,7 @@ class Storm:
             yield f"told as shipped twice: {twice}"
         with self.store() as store:
             yield from (f"store: {problem}" for problem in store.verify())
-            statuses = Counter(str(item.get("status")) for item in store.items().values())
+            statuses = Counter(str(item.get("status")) for item in store.items())
         if statuses != {"in_progress": len(slugs)}:
             yield f"statuses: {statuses}"
         open_rows = self.server.ask(
@@ -277,7 +278,7 @@ def trial(folder: Path, server: Server, plan: Plan, seed: int) -> None:
             f"sums={len(sums)} ceiling={storm.books.ceiling} violations={len(wrong)} target=0\n"
         )
         sys.stdout.write(told)
-        assert wrong == [], told
+        assert wrong == [], told + "\n".join(wrong)
         assert dict(storm.happened) == _wanted(plan), told
 
 
