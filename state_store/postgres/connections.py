@@ -65,14 +65,22 @@ class Servers:
         self._turn = lock_key(address.schema, "turn")
         self._start()
         with self._one_writer, self.translated:
-            self._writer = Speaker(self._connected())
             try:
-                if may_write:
-                    prepare(self._writer.raw, address)
-                self.is_prepared = version_of(self._writer.raw, address) > 0
-            except BaseException:
-                self._writer.close()
-                raise
+                self._prepare(may_write=may_write)
+            except driver().Error as error:  # of a server that was there: one more try
+                if not is_lost(error):
+                    raise
+                self._prepare(may_write=may_write)
+
+    def _prepare(self, *, may_write: bool) -> None:
+        self._writer = Speaker(self._connected())
+        try:
+            if may_write:
+                prepare(self._writer.raw, self.address)
+            self.is_prepared = version_of(self._writer.raw, self.address) > 0
+        except BaseException:
+            self._writer.close()
+            raise
 
     # Reading
 
@@ -81,22 +89,20 @@ class Servers:
         return self._writing() or Reader(self.read)
 
     def read(self, sql: str, parameters: Sequence[Any]) -> PgRows:
-        """Run a query outside of transactions; once more on a new connection, if it was lost."""
-        for is_last in (False, True):
+        """Run a query outside of transactions; again on a new connection, if it was lost. The
+        server may be away for a while."""
+        return persisted(lambda: self._read_once(sql, parameters), self._patience_s)
+
+    def _read_once(self, sql: str, parameters: Sequence[Any]) -> PgRows:
+        if self._one_writer.acquire(blocking=False):
             try:
-                if self._one_writer.acquire(blocking=False):
-                    try:
-                        self._writer = self._usable(self._writer)
-                        return self._writer.execute(sql, parameters)
-                    finally:
-                        self._one_writer.release()
-                with self._one_reader:
-                    self._reader = reader = self._usable(self._reader)
-                return reader.execute(sql, parameters)
-            except driver().Error as error:
-                if is_last or not is_lost(error):
-                    raise
-        raise AssertionError("the last try returns or raises")
+                self._writer = self._usable(self._writer)
+                return self._writer.execute(sql, parameters)
+            finally:
+                self._one_writer.release()
+        with self._one_reader:
+            self._reader = reader = self._usable(self._reader)
+        return reader.execute(sql, parameters)
 
     # Writing
 

@@ -70,7 +70,8 @@ class Gateway:
         daemon = ["git", "daemon", "--inetd", "--export-all", "--enable=receive-pack"]
         words = [*daemon, f"--base-path={self._remotes}", self._remotes]
         with its:
-            served = subprocess.Popen(words, stdin=its, stdout=its, stderr=subprocess.DEVNULL)
+            end = its.fileno()
+            served = subprocess.Popen(words, stdin=end, stdout=end, stderr=subprocess.DEVNULL)
         threading.Thread(target=served.wait, daemon=True).start()
         return mine
 

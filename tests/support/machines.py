@@ -44,7 +44,12 @@ class Machine(Yard):
     """A machine; `run_with` begins its scheduler as cron does."""
 
     def __init__(
-        self, folder: Path, slugs: Sequence[str], config: str, address: Address, first: Machine | None
+        self,
+        folder: Path,
+        slugs: Sequence[str],
+        config: str,
+        address: Address,
+        first: Machine | None,
     ) -> None:
         super().__init__(folder, slugs=slugs, config=config, agent=AGENT)
         self.address = address
