@@ -300,6 +300,29 @@ def test_writers_go_on_when_the_server_is_restarted(
     assert store.verify() == ()
 
 
+def test_a_reader_waits_for_a_server_that_is_restarted(
+    store: EventStore, postgres: Server
+) -> None:
+    store.append("s", "t", 1)
+    postgres.stop("fast")
+    again = threading.Thread(target=postgres.start)
+    again.start()
+    try:
+        assert [event["payload"] for event in store.read("s")] == [1]
+    finally:
+        again.join(120)
+
+
+def test_a_program_that_begins_tries_once_more_if_its_connection_is_cut(
+    postgres: Server, proxy: CuttingProxy, address: Address, tmp_path: Path
+) -> None:
+    proxy.at, proxy.armed = b"to_regclass", BEFORE
+    url = postgres.url.replace(str(postgres.folder), str(proxy.folder))
+    with opened(Address(url, address.schema), tmp_path) as store:
+        assert store.append("s", "t", 1) == 1
+    assert proxy.cuts == 1
+
+
 HOLD = """
 import sys
 sys.path.insert(0, {root!r})

@@ -1,4 +1,5 @@
-"""A use that could not be booked when its dispatch ended is booked before the wave ends."""
+"""A use that could not be booked when its dispatch ended is booked before the wave ends, and sooner
+if another dispatch waits for its room."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from state_store.documents.errors import CannotRunError
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import ScriptedDriver
 from tools.budget.budget import Budget
-from tools.budget.ceilings import Limits
+from tools.budget.ceilings import Ceilings, Limits
 from tools.budget.charges import Used
 
 
@@ -49,3 +50,15 @@ def test_what_was_used_is_booked_in_full_when_the_store_can_be_written_again(
             spending.give_up()
             assert books.totals("w")[0].tokens == 5_000_001
         assert spending.problem is None
+
+
+def test_a_dispatch_that_waits_for_room_gets_that_of_a_use_that_was_not_booked(
+    tmp_path: Path,
+) -> None:
+    limits = Limits(day=Ceilings(tokens=100), default_tokens=100)
+    with EventStore(tmp_path / STATE_DB_FILENAME) as store:
+        books = OnceBusy(store, limits, "me", state_dir=tmp_path)
+        spending = Spending("w", Admission(None, CancellationToken()), books)
+        for number in (1, 2):
+            dispatched(spending, ScriptedDriver({}), Usage(10, number))
+        assert books.totals("w")[0].tokens == 23
