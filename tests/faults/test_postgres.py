@@ -300,9 +300,7 @@ def test_writers_go_on_when_the_server_is_restarted(
     assert store.verify() == ()
 
 
-def test_a_reader_waits_for_a_server_that_is_restarted(
-    store: EventStore, postgres: Server
-) -> None:
+def test_a_reader_waits_for_a_server_that_is_restarted(store: EventStore, postgres: Server) -> None:
     store.append("s", "t", 1)
     postgres.stop("fast")
     again = threading.Thread(target=postgres.start)
