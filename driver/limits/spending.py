@@ -58,8 +58,7 @@ class Dispatch:
     @property
     def has_only_booked(self) -> bool:
         """True if no try has cost anything since the last booking."""
-        nothing = self.result is not None and self.result.usage == NOTHING_SPENT
-        return bool(self.booked) and nothing
+        return bool(self.booked and self.result and self.result.usage == NOTHING_SPENT)
 
     def run(self, work: Callable[[], WorkerResult]) -> WorkerResult:
         """Run `work`, which may now spend, and return its result."""
@@ -191,12 +190,12 @@ class Spending:
         return answer
 
     def _asked(self, budget: Budget, *, trip: bool) -> dict[str, Any]:
-        return (self.check_ceiling or cost_ceiling.check)(
-            spent=budget.totals(self.wave_id)[0].tokens,
-            trip=trip,
-            state_dir=self.gates.state_dir,
-            config={"limits": {"max_wave_tokens": budget.limits.wave.tokens}},
+        check, spent = (
+            self.check_ceiling or cost_ceiling.check,
+            budget.totals(self.wave_id)[0].tokens,
         )
+        config = {"limits": {"max_wave_tokens": budget.limits.wave.tokens}}
+        return check(spent=spent, trip=trip, state_dir=self.gates.state_dir, config=config)
 
     def _reserve(self, purpose: Purpose, backend: Admission) -> Reserved | None:
         if self.budget is None:
@@ -265,8 +264,7 @@ class Spending:
             self.recorded, usage = True, Usage(0, 0, 0.0)
         else:
             running = [two for two in tuple(self._open.values()) if _key(two.driver) == key]
-            held = sum(two.reserved.tokens for two in running if two.reserved)
-            covered = self._charged[key] + held
+            covered = self._charged[key] + sum(r.reserved.tokens for r in running if r.reserved)
             with suppress(Exception):  # without a counter the whole reservation is charged
                 counted = _counter(one.driver) - self._counted_before[key] - covered
         used = Used(
@@ -286,8 +284,7 @@ class Spending:
 
     def _settle_again(self) -> None:
         """Retry the settlements that failed."""
-        with self._changed:
-            again, self._unsettled = self._unsettled, []
+        again, self._unsettled = self._unsettled, []
         if self.budget and again:
             self.budget.problem = None
         for reserved, used in again:
