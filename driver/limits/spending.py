@@ -190,10 +190,8 @@ class Spending:
         return answer
 
     def _asked(self, budget: Budget, *, trip: bool) -> dict[str, Any]:
-        check, spent = (
-            self.check_ceiling or cost_ceiling.check,
-            budget.totals(self.wave_id)[0].tokens,
-        )
+        check = self.check_ceiling or cost_ceiling.check
+        spent = budget.totals(self.wave_id)[0].tokens
         config = {"limits": {"max_wave_tokens": budget.limits.wave.tokens}}
         return check(spent=spent, trip=trip, state_dir=self.gates.state_dir, config=config)
 
