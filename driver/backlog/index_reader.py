@@ -37,6 +37,7 @@ from state_store.tracker.scan import (
     remember,
     scanned,
 )
+from state_store.values.columns import Block
 from state_store.write_api import STATE_DB_FILENAME
 
 FILE_NAME = "tracker_docket.jsonl"
@@ -107,12 +108,12 @@ def _indexed(path: Path) -> tuple[ScannedTracker, TrackerIndex]:
     builder, objections = IndexBuilder(), list[str]()
 
     def each_block(first: int, block: Sequence[Any]) -> None:
-        if set(map(type, block)) == {dict}:
+        if isinstance(block, Block):
             builder.add(first, block)
             return
         for number, entry in enumerate(block, start=first):
             if isinstance(entry, dict):
-                builder.add(number, [entry])
+                builder.add(number, Block([entry]))
             else:
                 objections.append(entry_problem(path, number + 1))
 

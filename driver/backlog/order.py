@@ -13,6 +13,7 @@ from typing import Any, overload
 
 from state_store.documents.item_id import id_of, plain_ids
 from state_store.documents.item_status import OPEN
+from state_store.values.columns import column
 from state_store.values.lazy_dataclass import dataclass, field
 
 Item = Mapping[str, Any]
@@ -84,7 +85,7 @@ class Unordered:
 
     def add(self, items: Sequence[Item], *, keep: bool = True) -> None:
         """Add some items, best a block of `blocks`; without `keep` only what orders them."""
-        files = [item.get("ownsFiles") for item in items]
+        files = column(items, "ownsFiles")
         self.items += items if keep else ()
         self.names += names_in(items)
         self.levels += levels_in(items)
@@ -134,14 +135,14 @@ def filter_todo_items(items: Iterable[Item]) -> list[Item]:
     return [found.items[number] for number in found.order()]
 
 
-def levels_in(items: Iterable[Item]) -> list[int]:
+def levels_in(items: Sequence[Item]) -> list[int]:
     """The level of each item: its priority, 3 for any value but P1 and P2."""
-    given = (item.get("priority") for item in items)
+    given = column(items, "priority")
     return [LEVELS.get(value, 3) if isinstance(value, str) else 3 for value in given]
 
 
-def _ages_in(items: Iterable[Item]) -> list[float]:
-    times: list[Any] = [item.get("createdAt") for item in items]
+def _ages_in(items: Sequence[Item]) -> list[float]:
+    times = column(items, "createdAt")
     if None in times:
         both = zip(items, times, strict=True)
         times = [item.get("created_at") if time is None else time for item, time in both]

@@ -15,6 +15,7 @@ from driver.domain.item_fields import MAX_OWNED_FILES, MAX_SLUG, MAX_TEXT
 from driver.domain.ownership import MAX_DEPTH, PLAIN_PATH, is_plain
 from driver.domain.work_item import FIELDS, value_is_sound
 from state_store.documents.item_id import MAX_NUMBER, is_unicode
+from state_store.values.columns import column
 from state_store.values.names import USABLE
 
 Item = Mapping[str, Any]
@@ -35,17 +36,15 @@ def faults_in(items: Sequence[Item]) -> Iterator[tuple[int, tuple[str, ...]]]:
 def are_plain(items: Sequence[Item]) -> bool:
     """True if `quick_problems` finds nothing in any of the items. False if it must be asked."""
     present = set(chain.from_iterable(items))
-    ids: list[Any] = [item.get("id") for item in items]
-    slugs: list[Any] = [item.get("slug") for item in items]
-    titles = [item.get("title") for item in items]
-    commands: list[Any] = [item.get("testCmd") for item in items]
+    ids, slugs = column(items, "id"), column(items, "slug")
+    titles, commands = column(items, "title"), column(items, "testCmd")
     words: list[Any] = []  # of commands that are lists, from the second on
     if list in set(map(type, commands)):
         if not all(commands):
             return False
         words = list(chain.from_iterable(c[1:] for c in commands if type(c) is list))
         commands = [c[0] if type(c) is list else c for c in commands]
-    prompts = [item.get("prompt") for item in items]
+    prompts = column(items, "prompt")
     if int in set(map(type, ids)):
         ids = [str(n) if type(n) is int and abs(n) < MAX_NUMBER else n for n in ids]
     texts = [*ids, *slugs, *commands, *prompts, *(text for text in titles if text is not None)]
@@ -66,7 +65,7 @@ def are_plain(items: Sequence[Item]) -> bool:
 
 
 def _own_plain_files(items: Sequence[Item], present: Collection[str]) -> bool:
-    owned: list[Any] = [item.get("ownsFiles") for item in items]
+    owned = column(items, "ownsFiles")
     if set(map(type, owned)) != {list}:
         return False
     sizes, entries = list(map(len, owned)), list(chain.from_iterable(owned))
@@ -74,7 +73,7 @@ def _own_plain_files(items: Sequence[Item], present: Collection[str]) -> bool:
         return False
     folders: set[Any] = set()
     if "workDir" in present:
-        given = [item.get("workDir") for item in items]
+        given = column(items, "workDir")
         if not set(map(type, given)) <= {str, type(None)}:
             return False
         folders.update(given)

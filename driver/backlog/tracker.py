@@ -18,6 +18,7 @@ from state_store.documents.item_status import is_open
 from state_store.documents.locks import locked
 from state_store.tracker.file import read_tracker_file, real_path, rewritten
 from state_store.tracker.merge import Change, Item
+from state_store.values.columns import column
 
 Edit = Callable[[Item], Mapping[str, Any]]
 
@@ -79,9 +80,9 @@ def ambiguities(
     )
 
 
-def slug_keys(items: Iterable[Item]) -> list[str]:
+def slug_keys(items: Sequence[Item]) -> list[str]:
     """The slugs, as two of them are compared."""
-    slugs: list[Any] = [slug for item in items if (slug := item.get("slug"))]
+    slugs: list[Any] = list(filter(None, column(items, "slug")))
     if set(map(type, slugs)) == {str}:
         together = "\n".join(slugs)
         if together.isascii() and together.count("\n") == len(slugs) - 1:

@@ -24,6 +24,7 @@ from driver.backlog.tracker import ambiguities, slug_keys
 from state_store.documents.item_id import id_of, plain_ids
 from state_store.documents.item_status import CLAIMED, FINISHED, IN_PROGRESS, OPEN, TODO
 from state_store.tracker.file import ids_twice
+from state_store.values.columns import Block, column
 from state_store.values.lazy_dataclass import dataclass, field
 
 Item = Mapping[str, Any]
@@ -181,15 +182,17 @@ class IndexBuilder:
         self._shipped: list[tuple[int, str | None]] = []
         self._has_repo = False
 
-    def add(self, first: int, block: Sequence[Item]) -> None:
+    def add(self, first: int, block: Block) -> None:
         """Add the entries from this number on. All are objects."""
-        states = [item.get("status") for item in block]
-        both = list(zip(range(first, first + len(block)), block, strict=True))
+        states = block.column("status")
+        numbers = range(first, first + len(block))
         if states.count(TODO) == len(states):  # without a look at each
             self._statuses[TODO] += len(states)
-            self._add_unfinished(both)
-            self._add_open(both)
+            if not block.fields.isdisjoint((KEY, NEXT)):
+                self._add_unfinished(list(zip(numbers, block, strict=True)))
+            self._add_open(numbers, block)
             return
+        both = list(zip(numbers, block, strict=True))
         self._statuses.update(map(str, states))
         pairs = list(zip(both, states, strict=True))
         # Most of a long tracker is done; this is the only pass over those items.
@@ -198,14 +201,13 @@ class IndexBuilder:
         self._shipped += [(n, id_of(item)) for n, item in under_way if is_shipped(item)]
         self._claimed += [n for (n, _), state in pairs if state == CLAIMED]
         if mine := [one for one, state in pairs if state in OPEN]:
-            self._add_open(mine)
+            self._add_open([n for n, _ in mine], Block([item for _, item in mine]))
 
     def _add_unfinished(self, items: Sequence[tuple[int, Item]]) -> None:
         self._asking += [(n, item) for n, item in items if KEY in item]
         self._timed += [n for n, item in items if item.get(NEXT) is not None]
 
-    def _add_open(self, items: Sequence[tuple[int, Item]]) -> None:
-        numbers, opened = zip(*items, strict=True)
+    def _add_open(self, numbers: Sequence[int], opened: Block) -> None:
         known = len(self._numbers)
         self._faults.update((known + number, why) for number, why in faults_in(opened))
         self._slugs += slug_keys(opened)
@@ -213,7 +215,7 @@ class IndexBuilder:
         self._ids += ids
         if None in ids:
             self._nameless += [n for n, name in zip(numbers, ids, strict=True) if name is None]
-        self._has_repo = self._has_repo or any(item.get("repo") for item in opened)
+        self._has_repo = self._has_repo or any(column(opened, "repo"))
         self._numbers += numbers
         self._todo.add(opened, keep=False)
 

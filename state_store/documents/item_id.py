@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from state_store.values.columns import column
 
 MAX_NUMBER = 10**18
 
@@ -21,9 +23,9 @@ def id_of(item: Mapping[str, Any]) -> str | None:
     return None
 
 
-def plain_ids(items: Iterable[Mapping[str, Any]]) -> list[str] | None:
+def plain_ids(items: Sequence[Mapping[str, Any]]) -> list[str] | None:
     """`id_of` of each item in a third of the time; None if one is no text of ASCII."""
-    ids: list[Any] = [item.get("id") for item in items]
+    ids = list(column(items, "id"))
     return ids if set(map(type, ids)) == {str} and all_plain(ids) else None
 
 

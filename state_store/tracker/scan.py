@@ -24,6 +24,7 @@ from state_store.documents.json_document import MAX_BYTES, list_start, read_json
 from state_store.tracker.base import known_digest
 from state_store.tracker.file import ERRORS, listed, require_sound
 from state_store.tracker.spliced_file import Replaced
+from state_store.values.columns import Block
 from state_store.values.lazy_dataclass import dataclass, field
 
 BLOCK = 250
@@ -190,11 +191,13 @@ def _scan(found: ScannedTracker, text: str, each_block: EachBlock) -> int:
 
 
 def _add(found: ScannedTracker, block: Sequence[Any], each_block: EachBlock) -> None:
-    each_block(len(found.ids), block)
     if set(map(type, block)) == {dict}:
-        found.ids += plain_ids(block) or map(id_of, block)
-        found.fields.append(set(chain.from_iterable(block)))
+        items = Block(block)
+        each_block(len(found.ids), items)
+        found.ids += plain_ids(items) or map(id_of, items)
+        found.fields.append(items.fields)
     else:
+        each_block(len(found.ids), block)
         found.ids += [id_of(entry) if isinstance(entry, dict) else None for entry in block]
         found.fields.append(set())
 
