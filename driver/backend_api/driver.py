@@ -265,10 +265,12 @@ class CommandLimits:
 class AgentDriver(ABC):
     """A backend. A backend outside this repository only has to implement the five abstract
     methods. `project_settings` is the setting of `[backend]`. `encloses` is True if every program
-    of an agent runs inside of the request's enclosure."""
+    of an agent runs inside of the request's enclosure, and `only_answers` if an agent starts none,
+    and reads no file of its clone but those that its item owns."""
 
     name: str = "abstract"
     encloses: bool = False
+    only_answers: bool = False
     project_settings: str = INSTRUCTIONS
 
     @abstractmethod

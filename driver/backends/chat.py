@@ -85,6 +85,7 @@ class CodexDriver(LocalDriver):
 
     name = "codex"
     encloses = True  # it starts no program
+    only_answers = True
     asks_base_url = True
 
     def __init__(  # noqa: PLR0913, PLR0917 - the source's parameters, and settings of one backend

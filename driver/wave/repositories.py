@@ -36,6 +36,7 @@ from driver.walls.wave_walls import Walls
 from driver.workspace.base_branch import at_target
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.in_place import InPlaceContext
+from driver.workspace.partial_clones import PartialCloneContext
 from driver.workspace.repository_context import RepositoryContext
 from driver.workspace.root import workspace_root
 from driver.workspace.run_folder import left_in, write_owner
@@ -77,7 +78,7 @@ class SideProcesses:
 class RepositoryOpener:
     """Makes the repository contexts of a wave. `mark` is in the environment of its agents, `key` is
     the key of the marks of its tests and set-ups. Changes in or below the paths `ours` are
-    attributed to no item."""
+    attributed to no item. With `only_answers`, no agent reads more than its item owns."""
 
     plan: Plan
     settings: Settings
@@ -86,6 +87,7 @@ class RepositoryOpener:
     key: str
     ours: tuple[Path, ...]
     walls: Walls
+    only_answers: bool = False
 
     def open(
         self, cleanup: contextlib.ExitStack, places: contextlib.ExitStack
@@ -130,7 +132,7 @@ class RepositoryOpener:
         setups, walls = self.side.setups, self.walls
         prepare = preparation(settings, setups, self.key, checkout.top, walls, objects)
         guard = self._checkout_guard(checkout, folder, theirs)
-        context = CloneContext(folder, git, repository, prepare, remote, guard)
+        context = self._kind(folder, git, repository, prepare, remote, guard)
         context.configured = theirs
         made.append(context)
         if (limits := place_limits(settings)).places:
@@ -143,6 +145,12 @@ class RepositoryOpener:
         if settings.ship.hooks == "run":
             context.hooks = copy_hooks(repository, git, settings.environ, folder / "hooks", theirs)
         return context
+
+    @property
+    def _kind(self) -> type[CloneContext]:
+        """The steps of a pipeline of the user's own may read everything."""
+        is_whole = not self.only_answers or any(one.pipeline.explicit for one in self.plan.items)
+        return CloneContext if is_whole else PartialCloneContext
 
     def _started_from(
         self,
