@@ -102,7 +102,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             walls = _walls(request, plan, side, drivers, cleanup)
             places = cleanup.enter_context(contextlib.ExitStack())
             opener = _opener(request, plan, side, mark, key, walls)
-            contexts = _as_needed(opener, drivers).open(cleanup, places)
+            contexts = opener.for_agents_of(drivers).open(cleanup, places)
         wave = Wave(
             wave_id=wave_id, plan=plan.items, state_dir=state_dir, run_dir=run_dir,
             contexts=contexts, driver=request.driver, settings=plan.settings,
@@ -185,11 +185,6 @@ def _opener(
 ) -> RepositoryOpener:
     """The opener of the plan's repositories, which watches all but our own paths."""
     return RepositoryOpener(plan, plan.settings, side, mark, key, _own_paths(request), walls)
-
-
-def _as_needed(opener: RepositoryOpener, drivers: Sequence[AgentDriver]) -> RepositoryOpener:
-    # One backend that reads more is enough for whole clones: any item may go on to it.
-    return replace(opener, only_answers=all(one.only_answers for one in drivers))
 
 
 def _walls(

@@ -89,6 +89,11 @@ class RepositoryOpener:
     walls: Walls
     only_answers: bool = False
 
+    def for_agents_of(self, drivers: Sequence[AgentDriver]) -> RepositoryOpener:
+        """The opener for a wave of these backends. One that reads more than an item owns is enough
+        for whole clones, as any item may go on to it."""
+        return replace(self, only_answers=all(driver.only_answers for driver in drivers))
+
     def open(
         self, cleanup: contextlib.ExitStack, places: contextlib.ExitStack
     ) -> dict[str, RepositoryContext]:
