@@ -36,6 +36,7 @@ from state_store.documents import journal
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_json
 from state_store.documents.journal import stored_slug
+from state_store.place import has_begun, name_of, open_store
 from state_store.values.lazy_dataclass import dataclass
 from state_store.views.archiving import (
     Part,
@@ -297,15 +298,15 @@ def _old_journal(scope: Scope) -> Iterator[_Found]:
 
 
 def _old_events(scope: Scope) -> Iterator[_Found]:
-    """Events of ended waves, which a file beside the database keeps, and pages without events."""
+    """Events of ended waves, which an archive keeps, and pages without events."""
     database = scope.state_dir / STATE_DB_FILENAME
-    if not database.is_file():
+    if not has_begun(database):
         return
     live = live_waves(scope.state_dir)
     try:
         old = look_for_old(database, time.time() - scope.older_than_s, live)
     except TidegateError as trouble:
-        yield _Found("past events", str(database), str(trouble))
+        yield _Found("past events", name_of(database), str(trouble))
         return
     for path in old.unnoted:
         yield _Found("archive", str(path), "", partial(_spare_removed, database, path))
@@ -314,7 +315,7 @@ def _old_events(scope: Scope) -> Iterator[_Found]:
         aged = f"{waves} waves are old" if waves else "events of long streams are old"
         why = aged if old.parts else "the database has free pages"
         remove = partial(_archived, database, old.parts, is_alone=not live)
-        yield _Found("past events", str(database), why, remove)
+        yield _Found("past events", name_of(database), why, remove)
 
 
 def _spare_removed(database: Path, path: Path) -> None:
@@ -324,11 +325,9 @@ def _spare_removed(database: Path, path: Path) -> None:
 
 
 def _archived(database: Path, parts: Sequence[Part], *, is_alone: bool) -> list[str]:
-    with EventStore(database) as store:
-        lines = [
-            f"{done.events} events of {done.streams} streams are in {done.path} now"
-            for done in archive(store, parts)
-        ]
+    with open_store(database) as store:
+        told = "{0.events} events of {0.streams} streams are in {0.path} now"
+        lines = [told.format(done) for done in archive(store, parts)]
         if freed := store.connections.compact(whole=is_alone):
             lines.append(f"{freed} pages of the database were given back")
         elif has_free_pages(store):

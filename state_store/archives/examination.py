@@ -4,12 +4,11 @@ only."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from state_store.archives.chain import START
 from state_store.archives.reading import BadArchiveError, rows_of
-from state_store.archives.segments import Segment, all_segments, archive_path
-from state_store.sql.connection import Connection
+from state_store.archives.segments import Segment, all_segments
+from state_store.sql.connection import Archives, Connection
 
 
 def bridges(connection: Connection) -> dict[tuple[str, int], bytes]:
@@ -22,7 +21,7 @@ def bridges(connection: Connection) -> dict[tuple[str, int], bytes]:
     return found
 
 
-def examine_archives(connection: Connection, state_dir: Path) -> Iterator[tuple[int, str]]:
+def examine_archives(connection: Connection, archives: Archives) -> Iterator[tuple[int, str]]:
     """A sentence about each faulty archive, with its number. Archive 0 stands for the table."""
     by_archive: dict[int, list[Segment]] = {}
     ends: dict[str, tuple[int, bytes]] = {}
@@ -35,7 +34,7 @@ def examine_archives(connection: Connection, state_dir: Path) -> Iterator[tuple[
     yield from _lost_ends(connection, ends)
     for number, segments in sorted(by_archive.items()):
         try:
-            _check(archive_path(state_dir, number), segments, state_dir)
+            _check(number, segments, archives)
         except BadArchiveError as error:
             what = ", ".join(one.stream for one in segments[:2])
             more = f" and {len(segments) - 2} more streams" if len(segments) > 2 else ""
@@ -53,11 +52,11 @@ def _lost_ends(
             yield 0, f"stream {stream} ends at event {newest}, but event {last} was archived"
 
 
-def _check(path: Path, segments: Iterable[Segment], state_dir: Path) -> None:
-    """Raise BadArchiveError unless the file has these segments and no more."""
+def _check(number: int, segments: Iterable[Segment], archives: Archives) -> None:
+    """Raise BadArchiveError unless the archive has these segments and no more."""
     end = 0
     for one in sorted(segments, key=lambda one: one.start):
-        rows_of(one, state_dir)
+        rows_of(one, archives)
         end = one.start + one.size
-    if path.stat().st_size != end:
-        raise BadArchiveError(path, "was changed after it was written")
+    if archives.size(number) != end:
+        raise BadArchiveError(archives.place(number), "was changed after it was written")

@@ -12,32 +12,30 @@ from pathlib import Path
 
 from state_store.archives.chain import LINK, STREAM, VERSION, are_linked
 from state_store.archives.members import Row, decoded
-from state_store.archives.segments import Segment, archive_path, segments_after
-from state_store.sql.connection import Connection
+from state_store.archives.segments import Segment, segments_after
+from state_store.sql.connection import Archives, Connection
 
 _BLOCK = 250
-_reported: set[Path] = set()
+_reported: set[Path | str] = set()
 
 
 class BadArchiveError(ValueError):
     """An archive is missing, or cannot be read. The message is a sentence with its remedy."""
 
-    def __init__(self, path: Path, why: str) -> None:
-        self.path = path
-        super().__init__(f"the archive {path} {why}; put back a copy of it")
+    def __init__(self, place: Path | str, why: str) -> None:
+        self.place = place
+        super().__init__(f"the archive {place} {why}; put back a copy of it")
 
 
-def rows_of(segment: Segment, state_dir: Path) -> list[Row]:
+def rows_of(segment: Segment, archives: Archives) -> list[Row]:
     """The events of a segment, as they were written. Raises BadArchiveError."""
-    path = archive_path(state_dir, segment.archive)
+    path = archives.place(segment.archive)
     try:
-        if not path.is_file():  # a pipe would be waited for
-            raise BadArchiveError(path, "is missing")
-        with path.open("rb") as stream:
-            stream.seek(segment.start)
-            member = stream.read(segment.size)
+        member = archives.part(segment.archive, segment.start, segment.size)
     except OSError as error:
         raise BadArchiveError(path, f"cannot be read: {error.strerror or error}") from error
+    if member is None:
+        raise BadArchiveError(path, "is missing")
     if len(member) < segment.size:
         raise BadArchiveError(path, "is cut off")
     try:
@@ -55,13 +53,13 @@ def rows_of(segment: Segment, state_dir: Path) -> list[Row]:
     return rows
 
 
-def rows_or_warning(segment: Segment, state_dir: Path) -> list[Row]:
+def rows_or_warning(segment: Segment, archives: Archives) -> list[Row]:
     """Like `rows_of`; none, with a warning on stderr, if they cannot be read."""
     try:
-        return rows_of(segment, state_dir)
+        return rows_of(segment, archives)
     except BadArchiveError as error:
-        if error.path not in _reported:
-            _reported.add(error.path)
+        if error.place not in _reported:
+            _reported.add(error.place)
             sys.stderr.write(f"WARNING: {error}; its events are left out\n")
         return []
 
@@ -69,24 +67,24 @@ def rows_or_warning(segment: Segment, state_dir: Path) -> list[Row]:
 def with_archived(
     blocks: Iterable[list[Row]],
     connection: Connection,
-    state_dir: Path | None,
+    archives: Archives | None,
     streams: Sequence[str] | None,
     after: int,
     column: int,
 ) -> Iterator[list[Row]]:
     """Blocks of the database's rows with the archived rows before and between them, ordered by
-    `column`, the version or the id. Without a folder there are no archives.
+    `column`, the version or the id. Without `archives` there are none.
 
     No row is missed if another process archives meanwhile: a block is read before the table of
     segments, and the newest event of a stream stays in the database.
     """
     for block in blocks:
-        if state_dir is None or (column == VERSION and block[0][VERSION] == after + 1):
+        if archives is None or (column == VERSION and block[0][VERSION] == after + 1):
             yield block  # nothing is missing before it
         else:
             last = block[-1][column]
             found = segments_after(connection, streams, after, by_id=column != VERSION)
-            archived = _in_order(found, column, partial(rows_or_warning, state_dir=state_dir))
+            archived = _in_order(found, column, partial(rows_or_warning, archives=archives))
             there = {row[column] for row in block}
             past = (row for row in archived if after < row[column] < last)
             new = (row for row in past if row[column] not in there)

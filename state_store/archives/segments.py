@@ -86,7 +86,7 @@ def archives_in(state_dir: Path) -> dict[int, Path]:
 
 def all_segments(connection: Connection) -> Iterator[Segment]:
     """Every segment, by stream and version."""
-    return _segments(connection, "1", ())
+    return _segments(connection, "TRUE", ())
 
 
 def segments_after(

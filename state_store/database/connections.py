@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from state_store.archives.files import FileArchives
 from state_store.database.errors import primary_code, translated
 from state_store.database.schema import (
     ARCHIVES_SINCE,
@@ -30,11 +31,13 @@ from state_store.database.schema import (
 )
 from state_store.documents.errors import CannotRunError
 from state_store.documents.failpoints import active, failpoint
+from state_store.documents.files import StagedFile
 from state_store.documents.locks import QUEUE_PATIENCE_S, LockQueue
-from state_store.sql.connection import writing
+from state_store.sql.connection import Archives, writing
 
 T = TypeVar("T")
 LOOK_EVERY_S = 0.05
+FEW_PAGES = 250  # that are not worth the work
 _PAGES = 500  # that one transaction gives back
 _IS_ARMED = active()  # read once, because every event passes here
 
@@ -57,6 +60,7 @@ class Database:
     ) -> None:
         self.path = path
         self.translated = translated(path)
+        self._archives = FileArchives(path.parent, StagedFile)
         self._file = str(path.absolute())  # a text, which `stat` takes in half the time
         self._identity: tuple[int, int] | None = None
         self._busy_timeout_s = busy_timeout_s
@@ -91,9 +95,15 @@ class Database:
         return False
 
     @property
-    def archives(self) -> Path | None:
-        """The state folder, for a file of a version that has a table of archives."""
-        return self.path.parent if self.version >= ARCHIVES_SINCE else None
+    def archives(self) -> Archives | None:
+        """The files of the state folder; None for a version without a table of them."""
+        return self._archives if self.version >= ARCHIVES_SINCE else None
+
+    @property
+    def is_sparse(self) -> bool:
+        """True if more than a quarter of the file has no content."""
+        free = self._pragma("freelist_count")
+        return free > max(self._pragma("page_count") // 4, FEW_PAGES)
 
     def repeated(self, write: Callable[[], T]) -> T:
         """Call `write` once. In a file, a write that failed would fail again."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from state_store.archives.chain import LINK, START, STREAM, TS, VERSION, row_hash
 from state_store.archives.examination import bridges, examine_archives
@@ -26,7 +25,7 @@ from state_store.database.kept_items import (
 from state_store.database.publications import damaged_rows
 from state_store.documents.errors import CannotRunError
 from state_store.documents.interpreter import collector_paused
-from state_store.sql.connection import Connection, Readable
+from state_store.sql.connection import Archives, Connection, Readable
 from state_store.values.lazy_dataclass import dataclass
 
 ARCHIVE = "archive"  # a kind of problem
@@ -108,7 +107,7 @@ def head(connection: Connection, stream: str) -> Head:
 
 
 def links_of(
-    connection: Connection, places: Sequence[tuple[str, int]], archives: Path | None
+    connection: Connection, places: Sequence[tuple[str, int]], archives: Archives | None
 ) -> dict[tuple[str, int], str]:
     """The links of events by stream and version, of archived ones as an anchor has them; a missing
     event has none."""
@@ -128,7 +127,7 @@ def links_of(
     return found
 
 
-def links(connection: Connection, stream: str, archives: Path | None) -> dict[int, str]:
+def links(connection: Connection, stream: str, archives: Archives | None) -> dict[int, str]:
     """The link of each event of a stream by version. Raises CannotRunError if an archive cannot be
     read."""
     found: dict[int, str] = {}
@@ -144,7 +143,7 @@ def links(connection: Connection, stream: str, archives: Path | None) -> dict[in
 
 
 def compare(
-    connection: Connection, anchor: Mapping[str, Head], archives: Path | None
+    connection: Connection, anchor: Mapping[str, Head], archives: Archives | None
 ) -> Iterator[Problem]:
     """Find heads of an earlier `anchor` that the database does not contain.
 

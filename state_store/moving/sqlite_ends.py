@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from state_store.archives.files import FileArchives
 from state_store.database.connections import looked_into
 from state_store.database.errors import disk_errors, translated
 from state_store.database.schema import ARCHIVES_SINCE, has_wal, lock_path
@@ -18,6 +19,7 @@ from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.files import sync_folder, write_json_atomic
 from state_store.documents.locks import LockQueue
+from state_store.sql.connection import Archives
 from state_store.sql.tables import EVENTS, OTHERS, Table, count_of
 
 _HALT = ".HALT"
@@ -69,7 +71,7 @@ class FileSource(_SqliteEnd):
                 f"{path} has no tables of this version; let a run convert it first, and copy then"
             )
         self._connection.isolation_level = None
-        self.archives = path.parent if version >= ARCHIVES_SINCE else None
+        self.archives = FileArchives(path.parent) if version >= ARCHIVES_SINCE else None
         self._connection.execute("BEGIN")
         self._connection.execute("SELECT 1 FROM events LIMIT 1").fetchone()  # the moment
 
@@ -91,7 +93,7 @@ class FileSource(_SqliteEnd):
 class FileTarget(_SqliteEnd):
     """A new file in a state folder."""
 
-    archives: Path | None = None
+    archives: Archives | None = None
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from os import getpid
-from pathlib import Path
 from typing import Any, TypeVar
 
 from state_store.database.schema import VERSION as OF_THE_TABLES
 from state_store.documents.clock import Instant
 from state_store.documents.errors import CannotRunError
 from state_store.documents.failpoints import active, failpoint
+from state_store.postgres.archives import TableArchives
 from state_store.postgres.driver import connect, driver
 from state_store.postgres.errors import (
     TryAgainError,
@@ -31,7 +31,7 @@ from state_store.postgres.errors import (
     unreachable,
 )
 from state_store.postgres.news import News
-from state_store.postgres.schema import lock_key, prepare, version_of
+from state_store.postgres.schema import ARCHIVES_SINCE, lock_key, prepare, version_of
 from state_store.postgres.speech import PgRows, Reader, Speaker
 from state_store.sql.addresses import Address
 from state_store.sql.connection import Connection
@@ -50,7 +50,7 @@ class Servers:
     CannotRunError if the server cannot be reached or used.
     Without `may_write` no tables are made."""
 
-    archives: Path | None = None  # a file on one machine is no place for what all share
+    is_sparse = False  # the server uses its free pages again
     _writer: Speaker | None
     _reader: Speaker | None
     _news: News
@@ -77,7 +77,10 @@ class Servers:
         try:
             if may_write:
                 prepare(self._writer.raw, self.address)
-            self.is_prepared = version_of(self._writer.raw, self.address) > 0
+            tables = version_of(self._writer.raw, self.address)
+            self.is_prepared = tables > 0
+            has_archives = tables >= ARCHIVES_SINCE
+            self.archives = TableArchives(self.reader) if has_archives else None
         except BaseException:
             self._writer.close()
             raise

@@ -15,12 +15,13 @@ from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.locks import QUEUE_PATIENCE_S
 from state_store.postgres import halts
+from state_store.postgres.archives import TableArchives
 from state_store.postgres.driver import connect, driver
 from state_store.postgres.errors import translated, unreachable
-from state_store.postgres.schema import COPYING, lock_key, prepare, version_of
+from state_store.postgres.schema import ARCHIVES_SINCE, COPYING, lock_key, prepare, version_of
 from state_store.postgres.speech import Speaker
 from state_store.sql.addresses import Address
-from state_store.sql.connection import Connection
+from state_store.sql.connection import Archives, Connection
 from state_store.sql.tables import EVENTS, OTHERS, Table, count_of
 
 _MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1"
@@ -29,7 +30,7 @@ _MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1"
 class _ServerEnd:
     """The parts that both ends have in common."""
 
-    archives: Path | None = None
+    archives: Archives | None = None
     state_dir: Path | None = None
 
     def __init__(self, address: Address) -> None:
@@ -76,8 +77,11 @@ class ServerSource(_ServerEnd):
         super().__init__(address)
         try:
             with self.translated:
-                if not version_of(self._raw, address):
+                version = version_of(self._raw, address)
+                if not version:
                     raise InputError(f"{self.name} has no store")
+                if version >= ARCHIVES_SINCE:
+                    self.archives = TableArchives(self.reader)
                 self._raw.execute(_MOMENT)
         except BaseException:
             self.close()

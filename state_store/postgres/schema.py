@@ -108,8 +108,37 @@ MIGRATIONS: Sequence[Sequence[str]] = (
             RETURN made;
         END $$""",
     ),
+    (
+        # `gc` moves events of past waves into compressed rows, with a copy of their links here.
+        f"""CREATE TABLE archived(
+            stream {_TEXT}, first BIGINT NOT NULL, last BIGINT NOT NULL, first_id BIGINT NOT NULL,
+            last_id BIGINT NOT NULL, root BYTEA NOT NULL, before BYTEA NOT NULL,
+            link BYTEA NOT NULL, links BYTEA NOT NULL, archive BIGINT NOT NULL,
+            start BIGINT NOT NULL, size BIGINT NOT NULL, PRIMARY KEY(stream, first))""",
+        "CREATE TABLE archives(number BIGINT PRIMARY KEY, body BYTEA NOT NULL)",
+        "ALTER TABLE archives ALTER body SET STORAGE EXTERNAL",  # parts are read without the rest
+        """CREATE TRIGGER archived_never_changes BEFORE UPDATE OR DELETE ON archived
+            FOR EACH ROW EXECUTE FUNCTION never()""",
+        """CREATE TRIGGER archives_never_change BEFORE UPDATE OR DELETE ON archives
+            FOR EACH ROW EXECUTE FUNCTION never()""",
+        """CREATE FUNCTION never_without_archive() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NOT EXISTS (SELECT 1 FROM archived
+                WHERE stream = OLD.stream AND OLD.version BETWEEN first AND last)
+            OR NOT EXISTS (SELECT 1 FROM events
+                WHERE stream = OLD.stream AND version > OLD.version)
+            THEN RAISE EXCEPTION 'events are append-only'; END IF;
+            RETURN OLD;
+        END $$""",
+        "DROP TRIGGER events_never_change ON events",
+        """CREATE TRIGGER events_never_change BEFORE UPDATE ON events
+            FOR EACH ROW EXECUTE FUNCTION never()""",
+        """CREATE TRIGGER events_never_go BEFORE DELETE ON events
+            FOR EACH ROW EXECUTE FUNCTION never_without_archive()""",
+    ),
 )
 VERSION = len(MIGRATIONS)
+ARCHIVES_SINCE = 4  # the migration that added them
 COPYING = 10**6  # in place of a migration while a copy fills the tables, so that nobody uses them
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from state_store.database.kept_items import Fold
-from state_store.database.schema import VERSION
+from state_store.database.schema import ARCHIVES_SINCE, VERSION
 from state_store.database.store import FOLDS, EventStore
 from state_store.database.transaction import Draft, Transaction
 from state_store.documents.clock import Clock, Instant
@@ -121,9 +121,16 @@ def read_only(address: Address) -> Iterator[tuple[Connection, int]]:
     servers = Servers(address, QUEUE_PATIENCE_S, may_write=False)
     try:
         with servers.translated:
-            yield servers.reader(), VERSION if servers.is_prepared else 0
+            yield servers.reader(), _version(servers)
     finally:
         servers.close()
+
+
+def _version(servers: Servers) -> int:
+    """The version of SQLite's tables that has the same ones; 0 without any."""
+    if not servers.is_prepared:
+        return 0
+    return VERSION if servers.archives is not None else ARCHIVES_SINCE - 1
 
 
 def halt_row(address: Address) -> HaltRow | None:

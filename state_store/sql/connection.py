@@ -47,6 +47,33 @@ class Connection(Protocol):
         """Run one statement for each of many rows."""
 
 
+class Staged(Protocol):
+    """The content of a new archive, which no segment names yet."""
+
+    def keep(self, connection: Connection, number: int) -> Path | str:
+        """Make it the archive of this number, in the open transaction, and return its place."""
+
+
+class Archives(Protocol):
+    """The archives of one database, wherever they lie."""
+
+    def place(self, number: int) -> Path | str:
+        """The place of an archive, for people."""
+
+    def part(self, number: int, start: int, size: int) -> bytes | None:
+        """Some bytes of an archive, fewer if it is shorter; None if it is missing. Raises
+        OSError."""
+
+    def size(self, number: int) -> int:
+        """The bytes of an archive that is there."""
+
+    def newest(self) -> int:
+        """The number of the newest archive that is there; 0 without any."""
+
+    def staged(self, body: bytes) -> AbstractContextManager[Staged]:
+        """Store the content of a new archive; it is removed at the end unless it was kept."""
+
+
 class Readable(Protocol):
     """A database whose rows can be checked."""
 
@@ -54,8 +81,8 @@ class Readable(Protocol):
         """A connection for reading; inside a transaction of this thread the one that sees it."""
 
     @property
-    def archives(self) -> Path | None:
-        """The state folder with archives of events; None if the tables have all events."""
+    def archives(self) -> Archives | None:
+        """The archives of events; None if the tables have all events."""
 
     def faults(self) -> Iterable[str]:
         """The damage that the database itself finds in its files."""
@@ -98,6 +125,10 @@ class Connections(Readable, Protocol):
     def wait(self, timeout_s: float) -> None:
         """Return after a commit of any process, or some time earlier or later; at the latest after
         `timeout_s`."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """True if much of the database's file has no content, which `compact` can give back."""
 
     def compact(self, *, whole: bool) -> int:
         """Give free pages back, and return their number; `whole` allows that all others wait."""

@@ -56,6 +56,7 @@ OTHERS = (
 )
 LEFT_OUT = {
     "archived": "events of archives are copied as rows",
+    "archives": "the same events, compressed",
     "commits": "keys of transactions that a process asks for within seconds",
     "halts": "a halt is set anew, as a row or as a file",
     "migrations": "each database has those of its own kind",

@@ -26,7 +26,7 @@ from state_store.archives.segments import (
     put,
     segment_with,
 )
-from state_store.database.connections import looked_into
+from state_store.database.connections import FEW_PAGES, looked_into
 from state_store.database.event_rows import COLUMNS
 from state_store.database.events import (
     AGENT_TRACES,
@@ -39,8 +39,10 @@ from state_store.database.kept_items import fetch
 from state_store.database.schema import ARCHIVES_SINCE, INSERT_EVENT_AT
 from state_store.database.store import EventStore
 from state_store.documents.errors import InputError
-from state_store.documents.files import StagedFile, read_bytes, remove_file
+from state_store.documents.files import read_bytes, remove_file
 from state_store.documents.journal import stored_slug
+from state_store.place import reading
+from state_store.sql.addresses import address_of
 from state_store.sql.connection import Connection
 from state_store.values.lazy_dataclass import dataclass
 from state_store.views.anchors import LINK_CHARS, Anchor
@@ -51,7 +53,6 @@ _LEAST = 2**16  # less is left to a later time, as an archive is a file
 # The newest events of these stay whatever their age, because each cycle reads them.
 _KEPT = {AGENT_TRACES: 3_000, ORCHESTRATOR_STATUS: 500, "claims": 2_000}
 _LARGEST = 2**30  # bytes of a file
-_FEW_PAGES = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Part:
 class Archived:
     """An archive that was written. `streams` and `events` count what it has."""
 
-    path: Path
+    path: Path | str
     streams: int
     events: int
 
@@ -85,12 +86,19 @@ class Old:
 
 def look_for_old(database: Path, before: float, live: Collection[str]) -> Old:
     """Find what is old, by a look that changes no file. Raises as opening the store would."""
+    if address_of(database.parent) is not None:
+        with reading(database) as (connection, version):
+            has_archives = version >= ARCHIVES_SINCE
+            parts = _old_parts(connection, before, live, has_archives=has_archives)
+            return Old(tuple(parts) if has_archives else (), (), is_sparse=False)
     # Without a run nobody writes, and the newest events are not old.
     with looked_into(database, without_log=not live) as (connection, version):
         has_archives = version >= ARCHIVES_SINCE
         parts = _old_parts(connection, before, live, has_archives=has_archives)
         spare = _unnoted(connection, database.parent) if has_archives else ()
-        return Old(tuple(parts), tuple(spare), _is_sparse(connection))
+        asked = "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
+        pages, free = connection.execute(asked).fetchone()
+        return Old(tuple(parts), tuple(spare), is_sparse=free > max(pages // 4, FEW_PAGES))
 
 
 def missing_archives(database: Path) -> list[Path]:
@@ -135,8 +143,8 @@ def _beginning(
     query = (
         "SELECT version, LENGTH(payload) FROM events WHERE stream = ?1 AND version > ?4 "
         "AND version <= (SELECT MAX(version) FROM events WHERE stream = ?1) - ?2 "
-        "AND version < IFNULL((SELECT MIN(version) FROM events WHERE stream = ?1 AND ts >= ?3), "
-        "1 << 62) ORDER BY version"
+        "AND version < COALESCE((SELECT MIN(version) FROM events WHERE stream = ?1 AND ts >= ?3), "
+        "4611686018427387904) ORDER BY version"
     )
     first = version = size = 0
     for version, length in connection.execute(query, (stream, kept, before, archived)).fetchall():
@@ -153,6 +161,9 @@ def archive(store: EventStore, parts: Sequence[Part]) -> Iterator[Archived]:
 
     A part with an event that is damaged, or that is not ours, stays in the database.
     """
+    if store.connections.archives is None:
+        with store.transaction():
+            pass  # a file of an earlier version gets the table with the first write
     while parts:
         size = count = 0
         while count < len(parts) and size < _MOST:
@@ -170,24 +181,23 @@ def _archived(store: EventStore, parts: Sequence[Part]) -> Archived | None:
             rows, root = _rows(store.connections.reader(), part)
         with suppress(ValueError):  # else it stays
             members.append((rows, root, _encoded(part, rows, root)))
-    folder = store.path.parent
+    archives = store.connections.archives
     body = b"".join(member for _, _, member in members)
-    if not body:
+    if not body or archives is None:
         return None
-    new = folder / FOLDER / "new.jsonl.gz"
-    with StagedFile(new, body) as staged, store.transaction() as transaction:
-        number = max(newest_archive(transaction.connection), *archives_in(folder), 0) + 1
+    with archives.staged(body) as staged, store.transaction() as transaction:
+        number = max(newest_archive(transaction.connection), archives.newest()) + 1
         segments, start = list[Segment](), 0
         for rows, root, member in members:
             segments.append(Segment.of(rows, root, number, start, len(member)))
             start += len(member)
         if not note(transaction.connection, segments):
             return None
-        staged.path = archive_path(folder, number)
-        transaction.append(ARCHIVES, WAVES_ARCHIVED, _described(staged.path, segments), ACTOR)
-        staged.swap_in()
-        transaction.flush_at_end(staged.path.parent)
-    return Archived(staged.path, len(segments), sum(len(rows) for rows, _, _ in members))
+        described = _described(archives.place(number), segments)
+        transaction.append(ARCHIVES, WAVES_ARCHIVED, described, ACTOR)
+        place = staged.keep(transaction.connection, number)
+        transaction.flush_at_end(place.parent if isinstance(place, Path) else None)
+    return Archived(place, len(segments), sum(len(rows) for rows, _, _ in members))
 
 
 def _rows(connection: Connection, part: Part) -> tuple[list[Row], bytes]:
@@ -214,23 +224,17 @@ def _encoded(part: Part, rows: Sequence[Row], root: bytes) -> bytes:
     return encoded(rows)
 
 
-def _described(path: Path, segments: Sequence[Segment]) -> dict[str, Any]:
+def _described(place: Path | str, segments: Sequence[Segment]) -> dict[str, Any]:
     """The payload of the event, with the anchor of each stream's newest event."""
     heads = [str(Anchor.of(one.stream, (one.last, one.link.hex()))) for one in segments]
-    return {"file": f"{FOLDER}/{path.name}", "heads": heads}
+    file = f"{FOLDER}/{place.name}" if isinstance(place, Path) else place
+    return {"file": file, "heads": heads}
 
 
 def has_free_pages(store: EventStore) -> bool:
     """True if more than a quarter of the database's file has no content."""
     with store.connections.translated:
-        return _is_sparse(store.connections.reader())
-
-
-def _is_sparse(connection: Connection) -> bool:
-    query = "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
-    pages, free = connection.execute(query).fetchone()
-    is_sparse: bool = free > max(pages // 4, _FEW_PAGES)
-    return is_sparse
+        return store.connections.is_sparse
 
 
 def unnoted(store: EventStore) -> list[Path]:

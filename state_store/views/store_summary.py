@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from state_store.sql.addresses import HaltRow
-    from state_store.sql.connection import Connection
+    from state_store.sql.connection import Archives, Connection
 
 _BLOCK, _BLOCKS = 5000, 4  # events that are searched for the newest waves, from the end
 _MICRO = 1_000_000
+_ARCHIVES_SINCE = 5  # as in `schema`, which is not imported here
 _SHOWN = "('wave_started', 'wave_finished', 'item_settled', 'item_shipped')"
 
 
@@ -31,8 +32,8 @@ class StoreSummary:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._has_archives = address_of(os.path.split(path)[0]) is None
-        if self._has_archives:
+        self._is_file = self._has_archives = address_of(os.path.split(path)[0]) is None
+        if self._is_file:
             quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
             opened = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True)
             self._connection: Connection = opened
@@ -43,7 +44,8 @@ class StoreSummary:
         from state_store.place import reading  # noqa: PLC0415 - only with a url
 
         place = reading(Path(path))
-        self._connection, _ = place.__enter__()
+        self._connection, version = place.__enter__()
+        self._has_archives = version >= _ARCHIVES_SINCE
         self._close = place.__exit__  # which translates the server's errors
 
     def __enter__(self) -> Self:
@@ -63,7 +65,7 @@ class StoreSummary:
 
     def halt_row(self) -> HaltRow | None:
         """The halt of all machines that share the rows, if it is set."""
-        if self._has_archives:
+        if self._is_file:
             return None
         from state_store.postgres.halts import row  # noqa: PLC0415 - only with a url
 
@@ -85,8 +87,8 @@ class StoreSummary:
             )
             found = {row[0].partition(":")[2]: row[1] for row in rows} | found
         asked = (
-            "SELECT stream, first_id FROM archived WHERE first = 1 AND stream GLOB 'wave:*'"
-            " ORDER BY first_id DESC LIMIT ?"
+            "SELECT stream, first_id FROM archived WHERE first = 1 AND stream >= 'wave:'"
+            " AND stream < 'wave;' ORDER BY first_id DESC LIMIT ?"
         )
         archived = self._rows(asked, (most,)) if self._has_archives else ()
         found = {row[0].partition(":")[2]: row[1] for row in archived} | found
@@ -134,12 +136,17 @@ class StoreSummary:
         from pathlib import Path  # noqa: PLC0415 - by need
 
         from state_store.archives.chain import PAYLOAD, TS, TYPE, VERSION  # noqa: PLC0415 - by need
+        from state_store.archives.files import FileArchives  # noqa: PLC0415 - by need
         from state_store.archives.reading import rows_or_warning  # noqa: PLC0415 - by need
         from state_store.archives.segments import segments_after  # noqa: PLC0415 - by need
 
         found = segments_after(self._connection, [stream], 0, by_id=False)
-        folder = Path(self._path).parent
-        past = [row for segment in found for row in rows_or_warning(segment, folder)]
+        archives: Archives = FileArchives(Path(self._path).parent)
+        if not self._is_file:
+            from state_store.postgres.archives import TableArchives  # noqa: PLC0415 - by need
+
+            archives = TableArchives(lambda: self._connection)
+        past = [row for segment in found for row in rows_or_warning(segment, archives)]
         there = {version for _, _, _, version in rows}
         shown = (row for row in past if row[TYPE] in _SHOWN and row[VERSION] not in there)
         return [(row[TYPE], row[TS], row[PAYLOAD], row[VERSION]) for row in shown]

@@ -327,7 +327,7 @@ def test_a_lost_archive_is_given_up_and_all_else_stays(database: Path) -> None:
         for number in range(20, 20 + WAVES):
             wave(store, number)
         [done_again] = archive(store, old_parts(store, later(), ()))
-        assert done_again.path.name == "2.jsonl.gz"  # the lost one may come back
+        assert Path(done_again.path).name == "2.jsonl.gz"  # the lost one may come back
     assert examine(database, ()).is_whole
 
 
@@ -389,7 +389,7 @@ def test_an_archive_with_other_events_is_never_spare(database: Path) -> None:
         for number in range(50, 50 + WAVES):
             wave(store, number)
         [done] = archive(store, old_parts(store, later(), ()))
-        assert done.path.name == "2.jsonl.gz"
+        assert Path(done.path).name == "2.jsonl.gz"
 
 
 def test_a_damaged_stream_stays_in_the_database(database: Path) -> None:

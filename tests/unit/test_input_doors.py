@@ -59,7 +59,7 @@ OPEN_FILES = {
     "driver/filesystem/clock.py": WRITTEN,
     "driver/filesystem/temporary.py": KERNEL,
     "state_store/documents/locks.py": KERNEL,
-    "state_store/archives/reading.py": "reads an archive that was found to be a regular file",
+    "state_store/archives/files.py": "reads an archive that was found to be a regular file",
     "driver/walls/groups.py": KERNEL,
     "driver/walls/machine.py": KERNEL,
     "driver/walls/breaches.py": KERNEL,
