@@ -188,10 +188,18 @@ class SpendBook:
         )
         return rows.fetchall()
 
-    def open_uses(self) -> list[OpenUse]:
-        """All unsettled reservations."""
+    def open_holders(self) -> list[tuple[str, float]]:
+        """The holders of unsettled reservations, each with the earliest end of one of them."""
+        asked = "SELECT holder, MIN(until) FROM spend WHERE settled IS NULL GROUP BY holder"
+        return [(holder, until) for holder, until in self._connection.execute(asked).fetchall()]
+
+    def open_uses(self, holder: str | None = None) -> list[OpenUse]:
+        """All unsettled reservations, or those of a holder."""
+        whose = "" if holder is None else " AND holder = ?"
         rows = self._connection.execute(
-            f"SELECT {_OPENED}, holder, since, until FROM spend WHERE settled IS NULL ORDER BY id"
+            f"SELECT {_OPENED}, holder, since, until FROM spend WHERE settled IS NULL{whose} "
+            "ORDER BY id",
+            () if holder is None else (holder,),
         ).fetchall()
         return [
             OpenUse(Reserved(row[0], row[1], Purpose(*row[2:8]), row[8], row[9]), *row[10:])

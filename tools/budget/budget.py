@@ -17,7 +17,6 @@ from state_store.database import events
 from state_store.database.interface import Store, StoreTransaction
 from state_store.database.spend import (
     Charge,
-    OpenUse,
     Purpose,
     Reserved,
     SpendBook,
@@ -253,19 +252,25 @@ class Budget:
 
     def _settle_the_dead(self, transaction: StoreTransaction) -> int:
         """Charge the reservations of dead holders in full; returns their number."""
-        now = transaction.now.wall_s
-        dead = [use for use in transaction.spend.open_uses() if self._is_dead(use, now)]
+        book, now = transaction.spend, transaction.now.wall_s
+        dead = [  # one row for each holder first, because all other writers wait
+            use
+            for holder, until in book.open_holders()
+            if self._is_dead(holder, until, now)
+            for use in book.open_uses(holder)
+            if self._is_dead(holder, use.until, now)
+        ]
         for use in dead:
             charge = charge_of(use.reserved, Used(verdict=HUNG))
             self._charge(transaction, use.reserved, charge)
         return len(dead)
 
-    def _is_dead(self, use: OpenUse, now: float) -> bool:
-        if use.holder == self.holder:
+    def _is_dead(self, holder: str, until: float, now: float) -> bool:
+        if holder == self.holder:
             return False
         # Time proves nothing if the holder is alive: clocks are set, and machines sleep.
-        is_late = now > use.until and not self.is_living(use.holder)
-        return is_late or self.is_gone(use.holder)
+        is_late = now > until and not self.is_living(holder)
+        return is_late or self.is_gone(holder)
 
     def _charge(
         self, transaction: StoreTransaction, reserved: Reserved, charge: Charge, usd: Any = None
