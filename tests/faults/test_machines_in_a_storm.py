@@ -160,7 +160,8 @@ class Storm:
         ran = machine.work("--max-items", str(self.plan.wave), "--json")
         with self.lock:
             self.ends[ran.code] += 1
-            if ran.code not in (*EXPECTED, -9) and not self._could_not_begin(ran):
+            is_left = self.plan.cuts and ran.code == ExitCode.NOT_ALL_SHIPPED  # a push was cut
+            if ran.code not in (*EXPECTED, -9) and not is_left and not self._could_not_begin(ran):
                 self.odd.append(f"{machine.folder.name} ended with {ran.code}: {ran.err[-1200:]}")
             if "ceiling" in ran.err + ran.out and ceiling == self.books.ceiling:
                 self.refusals += 1
