@@ -98,6 +98,19 @@ class Ahead(Protocol):
         """Begin no more runs, and wait for those at work."""
 
 
+class Handover:
+    """Work goes nowhere: no other machine shares the store."""
+
+    def offer(self, item: ItemRun, tree: str) -> None:
+        """The item's work is `tree` now, and recorded."""
+
+    def inherit(self, item: ItemRun, ref: str) -> None:
+        """An earlier run put the item's work at a ref of the remote."""
+
+    def close(self) -> None:
+        """Bring what still waits to its place."""
+
+
 @dataclass(frozen=True)
 class Wave:
     """The wave under way. `key` is the key of the marks of its tests and set-ups (`process_marks`).
@@ -123,6 +136,7 @@ class Wave:
     turns: TestTurns
     home: HomeSettings
     walls: Walls = NO_WALLS
+    handover: Handover = field(default_factory=Handover)
     resume: bool = False
     reviewer: AssignedBackend | None = None
     phase_backends: Mapping[str, AssignedBackend] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from platform import node
 from typing import Any, TypeVar
 
 from driver.domain.item_key import ItemKey
@@ -25,6 +26,7 @@ from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.phase_notes import PhaseNotes
 from driver.run_state.steps import OnError, Step
 from driver.terminal.progress import Progress
+from driver.workspace.saved_patch import step_patch
 from state_store.database.events import AGENT_DISPATCHED
 from state_store.database.interface import Change, Store, StoreTransaction
 from state_store.database.publications import Publication
@@ -32,6 +34,8 @@ from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.files import StagedFile, write_bytes_atomic
+from state_store.redaction.installed import redacted_value
+from state_store.sql.unshipped import Output, Place, Unshipped
 from state_store.values.lazy_dataclass import dataclass, field
 
 Result = TypeVar("Result")
@@ -82,6 +86,8 @@ class Recorder:
         self._history: dict[ItemKey, _History] = {}
         self.knows = log.knows
         self.publications = log.publications
+        self.folder = log.store.folder
+        self._run_dir = state_dir / "runs" / journal.safe_slug(wave_id)
 
     @property
     def anchor(self) -> str | None:
@@ -137,7 +143,8 @@ class Recorder:
         stage = partial(self._staged, key, step)
         with _StagedEntry(stage() if strict else self._tried(key, stage), known) as entry:
             put = entry.put if strict else partial(self._tried, key, entry.put)
-            write = partial(self._log.record, {key: step}, put, change)
+            told = self._told_to_others(key, step, change)
+            write = partial(self._log.record, {key: step}, put, told)
             if step.on_error is OnError.REPORT:
                 self._tried(key, write)
             else:
@@ -170,6 +177,8 @@ class Recorder:
 
             def announce(transaction: StoreTransaction) -> None:
                 transaction.publications.announce(new, transaction.now.wall_s)
+                for key, step in begun.items():
+                    self._told_to_others(key, step)(transaction)
 
             self._log.record(begun, put, announce)
 
@@ -199,6 +208,8 @@ class Recorder:
 
         def mark(transaction: StoreTransaction) -> None:
             transaction.publications.mark(key.slug, commit, transaction.now.wall_s)
+            if self.folder:
+                transaction.unshipped.drop(key.slug)
 
         known = (one for one in self.publications(only_open=True) if key.slug in one.open_slugs)
         if any(one.has(commit) for one in known):
@@ -220,6 +231,24 @@ class Recorder:
         """An item's verdict changed after its last attempt, or it never had one."""
         with suppress(LeasedElsewhereError):  # the run that has it now has the last word
             self.record(key, steps.settled(outcome))
+
+    def handed_over(self, key: ItemKey, place: Place, patch: str = "") -> None:
+        """The item's work lies at `place` for other machines, or in the store if there is a packed
+        `patch`. Raises LeasedElsewhereError."""
+        name, folder = step_patch(place.tree), self._run_dir / journal.safe_slug(key.slug)
+        file = Output(self._wave_id, key.slug, name, node(), str(folder / name), place.size, patch)
+
+        def handed(transaction: StoreTransaction) -> None:
+            transaction.unshipped.put_place(key.slug, place)
+            if patch:
+                transaction.unshipped.put_output(file, transaction.now.wall_s)
+
+        self._log.change([key], handed)
+
+    def taken_over(self, key: ItemKey, entry: Mapping[str, Any]) -> None:
+        """Journal the entry of another machine's run as this one's. Raises CannotRunError."""
+        mine = {**entry, "anchor": self.anchor}
+        journal.write_entry(self._state_dir, key.slug, str(entry.get("phase")), mine, key.repo)
 
     def proposed(self, wave_id: str, facts: Mapping[str, Any]) -> None:
         """A pull request was asked for; `facts` say what came of it."""
@@ -251,6 +280,23 @@ class Recorder:
 
     def _of(self, key: ItemKey) -> _History:
         return self._history.setdefault(key, _History())
+
+    def _told_to_others(self, key: ItemKey, step: Step, change: Change = lambda _: None) -> Change:
+        """The change with the row that tells other machines how the item stands."""
+        if not self.folder or step.entry is None:
+            return change
+        entry = journal.entry_of(key.slug, step.entry[0], self._entry(key, step))
+        place = node(), self.folder, str(self._run_dir / journal.safe_slug(key.slug))
+        row = Unshipped(key.slug, self._wave_id, *place, redacted_value(entry))
+
+        def told(transaction: StoreTransaction) -> None:
+            change(transaction)
+            if entry.get("shipped"):
+                transaction.unshipped.drop(key.slug)
+            else:
+                transaction.unshipped.put(row, transaction.now.wall_s)
+
+        return told
 
     def _staged(self, key: ItemKey, step: Step) -> StagedFile | None:
         if step.entry is None:

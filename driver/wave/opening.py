@@ -19,6 +19,7 @@ from driver.execution.supervisor import hide_memory
 from driver.execution.worker_pool import Afterwards
 from driver.filesystem.temporary import scratch_folder
 from driver.git.user_hooks import HOOKS_REMEDY, missing_hooks
+from driver.handover.choice import handover_of
 from driver.homes.compiled import CompilerCaches
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
@@ -118,6 +119,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             home=_home(run_dir, plan.settings, cleanup),
             turns=_turns(request, plan, gates, cleanup),
             walls=walls,
+            handover=handover_of(api.store),
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
             phase_backends=_phase_backends(request, plan.settings, by_phase),
@@ -140,6 +142,7 @@ def _begun(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> Wave:
     folders = [one.folder for one in wave.repositories.values()]
     # If this run dies, the next run learns from this note which folders to clear up.
     cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders, wave.key))
+    cleanup.callback(wave.handover.close)
     cleanup.callback(wave.baselines.close)
     cleanup.callback(wave.ahead.close)
     take_snapshot(wave)

@@ -9,6 +9,7 @@ from driver.domain.results import ItemOutcome, Verdict
 from driver.domain.shipment import Shipment
 from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import ShutdownPolicy, repeating, run_all
+from driver.handover.choice import take_over
 from driver.limits.admission import GateClosedError, gate_word
 from driver.live.watch import watched
 from driver.merge_queue.batch import Entry
@@ -43,6 +44,7 @@ def run(request: WaveRequest) -> WaveReport:
         with opened(request, manifest) as wave, watched(wave):
             is_begun = True
             with repeating(HALT_LOOK_S, wave.gates.watch), _halts_of_others(wave):
+                take_over(wave)
                 states = recall(wave)
                 outcomes = _run_items(wave, states)
                 shipments = _ship_all(wave, outcomes, states)

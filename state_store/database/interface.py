@@ -28,6 +28,7 @@ from state_store.database.publications import Publication, PublicationBook
 from state_store.database.spend import SpendBook
 from state_store.documents.clock import Clock, Instant
 from state_store.sql.addresses import HaltRow
+from state_store.sql.unshipped import UnshippedBook
 
 T = TypeVar("T")
 Item = dict[str, Any]
@@ -70,6 +71,10 @@ class StoreTransaction(StoreAccess, Protocol):
     @property
     def publications(self) -> PublicationBook:
         """Batches of commits on their way."""
+
+    @property
+    def unshipped(self) -> UnshippedBook:
+        """Work that other machines can go on with. Only for a store with a `folder`."""
 
     def version(self, stream: str) -> int:
         """The version of the stream's last event; 0 without events."""
@@ -174,6 +179,9 @@ class Store(StoreAccess, Protocol):
         self, *, only_open: bool = ..., commits: Collection[str] | None = ...
     ) -> tuple[Publication, ...]:
         """All publications, or those with open items or with one of `commits`, the oldest first."""
+
+    def read_unshipped(self, look: Callable[[UnshippedBook], T]) -> T | None:
+        """Return `look(rows)`; None if no other machine shares the store."""
 
     def publication_tips(self) -> frozenset[str]:
         """The last commits of all publications."""

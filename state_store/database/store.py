@@ -41,6 +41,7 @@ from state_store.documents.group_commit import GroupCommit
 from state_store.documents.locks import QUEUE_PATIENCE_S
 from state_store.sql.addresses import HaltsAsFiles
 from state_store.sql.connection import Connection, Connections, writing
+from state_store.sql.unshipped import UnshippedBook
 
 __all__ = [
     "ConcurrencyConflict",
@@ -211,6 +212,11 @@ class EventStore(HaltsAsFiles):
         with self._database.translated:
             book = SpendBook(self._database.reader())
             return look(book) if self._database.version >= SPEND_SINCE else nothing
+
+    def read_unshipped(self, look: Callable[[UnshippedBook], T]) -> T | None:
+        """None, because no other machine shares the store."""
+        del look
+        return None
 
     def publications(
         self, *, only_open: bool = False, commits: Collection[str] | None = None

@@ -29,6 +29,7 @@ from state_store.documents.files import sync_folder
 from state_store.documents.item_id import id_of
 from state_store.redaction.installed import redacted, redacted_value
 from state_store.sql.connection import Connection, Connections
+from state_store.sql.unshipped import UnshippedBook
 
 Draft = tuple[str, str, str | None]  # type, payload as JSON, the id in the payload
 Head = tuple[int, bytes]  # version, link
@@ -273,6 +274,11 @@ class Transaction:
     def publications(self) -> PublicationBook:
         """Batches of commits on their way, to be changed within this transaction."""
         return PublicationBook(self._connection)
+
+    @property
+    def unshipped(self) -> UnshippedBook:
+        """Work that other machines can go on with, to be changed within this transaction."""
+        return UnshippedBook(self._connection)
 
     def require(self, lease: Lease) -> LeaseRow:
         """Check that `lease` still has the current token; return its row. Raises LeaseLostError."""

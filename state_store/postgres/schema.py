@@ -136,6 +136,17 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         """CREATE TRIGGER events_never_go BEFORE DELETE ON events
             FOR EACH ROW EXECUTE FUNCTION never_without_archive()""",
     ),
+    (
+        f"""CREATE TABLE unshipped(
+            slug TEXT COLLATE "C" PRIMARY KEY, wave {_TEXT}, host {_TEXT}, folder {_TEXT},
+            path {_TEXT}, entry {_TEXT}, base {_TEXT} DEFAULT '',
+            tree {_TEXT} DEFAULT '', ref {_TEXT} DEFAULT '', commit_id {_TEXT} DEFAULT '',
+            size BIGINT NOT NULL DEFAULT 0, at {_REAL} NOT NULL)""",
+        f"""CREATE TABLE outputs(
+            wave {_TEXT}, slug {_TEXT}, name {_TEXT}, host {_TEXT}, path {_TEXT},
+            size BIGINT NOT NULL, body TEXT, at {_REAL} NOT NULL,
+            PRIMARY KEY(wave, slug, name))""",
+    ),
 )
 VERSION = len(MIGRATIONS)
 ARCHIVES_SINCE = 4  # the migration that added them

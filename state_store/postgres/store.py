@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from state_store.database.kept_items import Fold
 from state_store.database.schema import ARCHIVES_SINCE, VERSION
@@ -22,7 +23,9 @@ from state_store.postgres import halts
 from state_store.postgres.connections import Servers
 from state_store.sql.addresses import Address, HaltRow, ServerFacts
 from state_store.sql.connection import Connection
+from state_store.sql.unshipped import UnshippedBook
 
+T = TypeVar("T")
 FOLDER_NAME = "folder.id"
 
 
@@ -75,6 +78,11 @@ class PostgresStore(EventStore):
         """End the halt of all machines; False if there was none."""
         with self._database.translated:
             return halts.drop(self._database.reader())
+
+    def read_unshipped(self, look: Callable[[UnshippedBook], T]) -> T | None:
+        """Return `look(rows)`, the rows of all machines."""
+        with self._database.translated:
+            return look(UnshippedBook(self._database.reader()))
 
     def _appended(self, stream: str, drafts: list[Draft], actor: str, wanted: int | None) -> int:
         """Append one event in one message, unless it changes an item or other threads wait."""

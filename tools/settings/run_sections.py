@@ -80,6 +80,9 @@ class StateSettings:
     the driver: `pip install "tidegate[postgres]"`"""
     schema: str = setting(SCHEMA, DEFAULT_SCHEMA)
     """the schema that has this project's tables, so that one database holds many projects"""
+    unshipped_max: int = setting(SIZE, 4 * 2**20)
+    """the size of an item's unshipped work up to which other machines can go on with it, such as
+    `"4 MiB"` ([many-machines.md](many-machines.md#work-of-a-lost-machine)); only with a `url`"""
 
 
 @dataclass(frozen=True, slots=True)

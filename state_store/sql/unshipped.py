@@ -1,0 +1,128 @@
+"""The rows about work that is not shipped, which other machines with the same rows can go on with.
+
+Only a store that machines share has them. A journal entry is what its item's journal file has.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from state_store.sql.connection import Connection
+
+
+class Place(NamedTuple):
+    """The place of an item's work: the tree `tree` of the commit `commit` at `ref` on the remote,
+    which changes `base`. Without a `ref` the store has the patch. `size` is that of the patch."""
+
+    base: str = ""
+    tree: str = ""
+    ref: str = ""
+    commit: str = ""
+    size: int = 0
+
+
+class Unshipped(NamedTuple):
+    """An item's work. `folder` is the name of the state folder that had it last, and `path` is the
+    place of its files on `host`."""
+
+    slug: str
+    wave: str
+    host: str
+    folder: str
+    path: str
+    entry: Mapping[str, Any]
+    place: Place = Place()
+
+
+class Output(NamedTuple):
+    """A file of an item in the state folder of one machine: `path` on `host`. `body` is the packed
+    content; None if the file is too large."""
+
+    wave: str
+    slug: str
+    name: str
+    host: str
+    path: str
+    size: int
+    body: str | None
+
+
+def packed(content: bytes) -> str:
+    """The content as the store keeps it."""
+    return base64.b64encode(zlib.compress(content)).decode("ascii")
+
+
+def unpacked(body: str, most: int) -> bytes:
+    """The content of a packed text; empty if it is damaged or has more than `most` bytes."""
+    try:
+        opened = zlib.decompressobj()
+        content = opened.decompress(base64.b64decode(body, validate=True), most)
+    except (ValueError, zlib.error):
+        return b""
+    return content if opened.eof else b""
+
+
+_ENTRY = "slug, wave, host, folder, path, entry"
+_PLACE = "base, tree, ref, commit_id, size"
+
+
+class UnshippedBook:
+    """The rows, within one transaction or for reading only."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def put(self, one: Unshipped, now: float) -> None:
+        """Write the entry of an item. The place of its work stays."""
+        row = (*one[:5], json.dumps(one.entry), now)
+        self._connection.execute(
+            f"INSERT INTO unshipped({_ENTRY}, at) VALUES(?,?,?,?,?,?,?) "
+            "ON CONFLICT(slug) DO UPDATE SET wave = excluded.wave, host = excluded.host, "
+            "folder = excluded.folder, path = excluded.path, "
+            "entry = excluded.entry, at = excluded.at",
+            row,
+        )
+
+    def put_place(self, slug: str, place: Place) -> None:
+        """The item's work is at `place` now."""
+        self._connection.execute(
+            "UPDATE unshipped SET base = ?, tree = ?, ref = ?, commit_id = ?, size = ? "
+            "WHERE slug = ?",
+            (*place, slug),
+        )
+
+    def drop(self, slug: str) -> None:
+        """The item is shipped."""
+        self._connection.execute("DELETE FROM unshipped WHERE slug = ?", (slug,))
+
+    def of(self, slugs: Collection[str]) -> dict[str, Unshipped]:
+        """The rows of items by slug."""
+        marks = ", ".join("?" * len(slugs))
+        asked = f"SELECT {_ENTRY}, {_PLACE} FROM unshipped WHERE slug IN ({marks})"
+        found = self._connection.execute(asked, tuple(slugs)).fetchall() if slugs else ()
+        return {row[0]: _of_row(row) for row in found}
+
+    def put_output(self, one: Output, now: float) -> None:
+        """Keep a file of an item, in place of an earlier one of its name."""
+        self._connection.execute(
+            "INSERT INTO outputs(wave, slug, name, host, path, size, body, at) "
+            "VALUES(?,?,?,?,?,?,?,?) ON CONFLICT(wave, slug, name) DO UPDATE SET "
+            "host = excluded.host, path = excluded.path, size = excluded.size, "
+            "body = excluded.body, at = excluded.at",
+            (*one, now),
+        )
+
+    def output(self, wave: str, slug: str, name: str) -> str | None:
+        """The packed content of an item's file; None if it is not there."""
+        asked = "SELECT body FROM outputs WHERE wave = ? AND slug = ? AND name = ?"
+        row = self._connection.execute(asked, (wave, slug, name)).fetchone()
+        return row[0] if row else None
+
+
+def _of_row(row: Sequence[Any]) -> Unshipped:
+    slug, wave, host, folder, path, entry, *place = row
+    return Unshipped(slug, wave, host, folder, path, json.loads(entry), Place(*place))

@@ -1,0 +1,230 @@
+"""Work that a killed run on one machine left: another machine goes on with it, proves it again and
+ships it once. What is not what the store names is not used."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from state_store.sql.addresses import Address, keep_rows
+from tests.support.killing import RUN_LIMIT_S, Yard
+from tests.support.postgres import Server
+from tests.support.processes import eventually
+
+SLUG = "a"
+UNSHIPPED = "refs/tidegate/unshipped"
+ONCE = {SLUG.upper(): 1}
+
+
+class Machines:
+    """Machines with one item, one database and one remote. Good work is tested at `go` only."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self.server, self.folder = server, folder
+        self.schema = server.new_schema()
+        self.made: list[Yard] = []
+        found = importlib.util.find_spec("psycopg")
+        assert found
+        self.packages = str(Path(found.origin or "").parents[1])
+
+    def make(self, name: str, more: str = "") -> Yard:
+        rows = f'[state]\nurl = "{self.server.url}"\nschema = "{self.schema}"\n{more}'
+        yard = Yard(self.folder / name, slugs=(SLUG,), config=rows)
+        yard.environ["PYTHONPATH"] = self.packages
+        if self.made:
+            yard.remote = self.made[0].remote
+            yard.repo.git("remote", "set-url", "origin", str(yard.remote.path))
+            yard.before = yard._checkout()
+        self.made.append(yard)
+        wait = f"until [ -e {self.folder}/go ]; do sleep 0.05; done; echo >> {self.folder}/tested"
+        test = f"{{ ! grep -qx good {SLUG}.txt || {{ {wait}; }}; }} && grep -qx good {SLUG}.txt"
+        yard.track(yard.item(SLUG, testCmd=test))
+        keep_rows(yard.state, Address(self.server.url, self.schema))
+        return yard
+
+    def rows(self, asked: str) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.server.url) as connection:
+            connection.execute(f'SET search_path TO "{self.schema}"'.encode())
+            return connection.execute(asked.encode()).fetchall()
+
+    def change(self, asked: str) -> None:
+        with psycopg.connect(self.server.url) as connection:
+            connection.execute(f'SET search_path TO "{self.schema}"'.encode())
+            connection.execute(asked.encode())
+
+    def go(self) -> None:
+        (self.folder / "go").touch()
+
+    def tested(self) -> int:
+        """How often good work was tested; every machine has the item of the first."""
+        log = self.folder / "tested"
+        return len(log.read_text().splitlines()) if log.exists() else 0
+
+    def is_placed(self) -> bool:
+        there = self.rows("SELECT to_regclass('unshipped')")[0][0] is not None
+        return there and bool(self.rows("SELECT 1 FROM unshipped WHERE tree <> ''"))
+
+    def killed_when_placed(self, yard: Yard, fail: str) -> str:
+        """The work of a run that is killed at a point after other machines can go on with it."""
+        with yard.running(fail) as program:
+            assert eventually(self.is_placed, RUN_LIMIT_S)
+            self.go()
+            err = program.communicate(timeout=RUN_LIMIT_S)[1]
+        assert program.returncode < 0, err
+        return str(err)
+
+
+@pytest.fixture
+def machines(postgres: Server, tmp_path: Path) -> Machines:
+    return Machines(postgres, tmp_path)
+
+
+def shipped(yard: Yard) -> dict[str, int]:
+    return {name: len(several) for name, several in yard.commits().items()}
+
+
+def names(yard: Yard) -> list[str]:
+    return yard.remote.git("for-each-ref", "--format=%(refname)", UNSHIPPED).split()
+
+
+def is_gone_on_with(machines: Machines, yard: Yard) -> None:
+    """Another run on another machine ships the work once, after it has proven it again."""
+    machines.go()
+    before = machines.tested()
+    ran = yard.run()
+    assert shipped(yard) == ONCE, ran.err
+    assert not yard.dispatched(), ran.err
+    assert machines.tested() > before
+    assert not names(yard)
+    assert not machines.rows("SELECT slug FROM unshipped")
+    for one in machines.made:
+        assert one.run().code in (0, 3)
+        assert shipped(one) == ONCE
+
+
+def is_built_anew(machines: Machines, yard: Yard, why: str) -> None:
+    machines.go()
+    ran = yard.run()
+    assert why in ran.err
+    assert yard.dispatched()[SLUG] == 1, ran.err
+    assert shipped(yard) == ONCE, ran.err
+    told = [path.read_text() for path in yard.state.glob("runs/*/*/not-taken-over.txt")]
+    assert len(told) == 1
+    assert why in told[0]
+
+
+def saved(machines: Machines) -> Yard:
+    """Another machine, after the first was killed with saved work."""
+    one, two = machines.make("one"), machines.make("two")
+    killed = one.run("handover.noted=kill")
+    assert killed.code < 0, killed.err
+    assert one.dispatched()[SLUG] == 1
+    return two
+
+
+def test_work_that_was_saved_is_proven_and_shipped_by_another_machine(machines: Machines) -> None:
+    is_gone_on_with(machines, saved(machines))
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("fail", ["git.before_push", "git.after_branch"])
+def test_proven_work_is_proven_again_and_shipped_once(machines: Machines, fail: str) -> None:
+    one, two = machines.make("one"), machines.make("two")
+    machines.killed_when_placed(one, f"{fail}=kill")
+    assert machines.tested() > 0
+    is_gone_on_with(machines, two)
+
+
+@pytest.mark.more
+def test_work_whose_push_arrived_is_not_shipped_again(machines: Machines) -> None:
+    one, two = machines.make("one"), machines.make("two")
+    machines.killed_when_placed(one, "git.after_push=kill")
+    assert shipped(one) == ONCE
+    for _ in range(2):
+        assert two.run().code in (0, 1, 3)
+        assert shipped(two) == ONCE
+    assert not two.dispatched()
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("point", ["handover.pushed", "phase.recorded"])
+def test_a_kill_before_the_store_knows_the_place_costs_a_build(
+    machines: Machines, point: str
+) -> None:
+    one, two = machines.make("one"), machines.make("two")
+    assert one.run(f"{point}=kill").code < 0
+    machines.go()
+    ran = two.run()
+    assert shipped(two) == ONCE, ran.err
+    assert two.dispatched()[SLUG] == 1
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("point", ["handover.fetched", "handover.taken"])
+def test_a_kill_while_work_is_taken_over_loses_nothing(machines: Machines, point: str) -> None:
+    two = saved(machines)
+    assert two.run(f"{point}=kill").code < 0
+    is_gone_on_with(machines, two)
+
+
+def test_a_ref_with_another_commit_is_refused(machines: Machines) -> None:
+    two = saved(machines)
+    ref = names(two)[0]
+    two.remote.git("update-ref", ref, "refs/heads/main")
+    is_built_anew(machines, two, f"{ref} is at {two.remote.git('rev-parse', 'main').strip()}")
+
+
+@pytest.mark.more
+def test_a_commit_with_files_of_others_is_refused(machines: Machines) -> None:
+    two = saved(machines)
+    ref = names(two)[0]
+    commit = two.remote.git("rev-parse", ref).strip()
+    blob = two.remote.git("rev-parse", f"{commit}:{SLUG}.txt").strip()
+    listed = two.remote.git("ls-tree", commit) + f"100644 blob {blob}\tforeign.txt\n"
+    (two.folder / "listed").write_text(listed)
+    script = f"git mktree < {two.folder}/listed"
+    two.remote.git("config", "alias.made", f"!{script}")
+    tree = two.remote.git("made").strip()
+    forged = two.remote.git("commit-tree", tree, "-p", f"{commit}^", "-m", "forged").strip()
+    two.remote.git("update-ref", ref, forged)
+    old = machines.rows("SELECT tree FROM unshipped")[0][0]
+    machines.change(
+        f"UPDATE unshipped SET tree = '{tree}', commit_id = '{forged}', "
+        f"entry = replace(entry, '{old}', '{tree}')"
+    )
+    is_built_anew(machines, two, "foreign.txt")
+
+
+@pytest.mark.more
+def test_work_that_is_too_large_is_refused(machines: Machines) -> None:
+    saved(machines)
+    small = machines.make("small", "unshipped_max = 10\n")
+    is_built_anew(machines, small, "[state] unshipped_max is 10")
+
+
+@pytest.mark.more
+def test_work_that_the_remote_does_not_give_is_built_anew(machines: Machines) -> None:
+    two = saved(machines)
+    two.remote.git("update-ref", "-d", names(two)[0])
+    is_built_anew(machines, two, "is at nothing")
+
+
+def test_without_a_remote_for_such_refs_the_store_has_the_work(machines: Machines) -> None:
+    machines.make("one").remote.git("config", "receive.hideRefs", UNSHIPPED)
+    two = machines.make("two")
+    killed = machines.made[0].run("handover.noted=kill")
+    assert "unshipped work is not on the remote" in killed.err
+    assert machines.rows("SELECT 1 FROM outputs WHERE body <> ''")
+    is_gone_on_with(machines, two)
+
+
+@pytest.mark.more
+def test_damaged_work_in_the_store_is_refused(machines: Machines) -> None:
+    machines.make("one").remote.git("config", "receive.hideRefs", UNSHIPPED)
+    two = machines.make("two")
+    assert machines.made[0].run("handover.noted=kill").code < 0
+    machines.change("UPDATE outputs SET body = 'eJwDAAAAAAE='")
+    is_built_anew(machines, two, "the store's step-")
