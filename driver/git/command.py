@@ -184,9 +184,10 @@ def run_git(
 
 
 @contextmanager
-def talking(argv: Sequence[str]) -> Iterator[None]:
-    """Wraps a run of git in failure points, at which a test can kill this process."""
-    verb = verb_of(argv)
+def talking(argv: Sequence[str], name: str = "") -> Iterator[None]:
+    """Wraps a run of git in failure points, at which a test can kill this process. They have the
+    verb of the command, unless they have a `name`."""
+    verb = name or verb_of(argv)
     failpoint(f"git.before_{verb}")
     yield
     failpoint(f"git.after_{verb}")

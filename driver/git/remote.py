@@ -181,11 +181,13 @@ def talk(
     remote: Remote,
     args: Sequence[str],
     timeout_s: float = NETWORK_TIMEOUT_S,
+    point: str = "",
 ) -> Captured | PushResult:
-    """Run a git command that talks to the remote. A PushResult if it did not end by itself."""
+    """Run a git command that talks to the remote. A PushResult if it did not end by itself. `point`
+    names its failure points."""
     # Supervised like an agent: a push that outlived us could arrive during the next run.
     argv, env = ("git", f"--git-dir={git_dir}", *args), access_environment(environ, git_dir, remote)
-    with talking(argv):
+    with talking(argv, point):
         done = remote.processes.run(Command(argv, git_dir, env, timeout_s))
     if done.ending is Ending.CANCELLED:
         why = f"git {args[0]} was interrupted: it may have reached the remote"

@@ -98,7 +98,6 @@ class Carrier(Handover):
         if context.remote is not None and on_remote:
             self._refs |= {load.place.ref: load.item for load in loads if load.place.ref}
             failed = put_refs(context.git.path, context.git.environ, context.remote, on_remote)
-            failpoint("handover.pushed")
         for load in loads:
             place = load.place
             if place.ref in failed:

@@ -46,7 +46,7 @@ def put_refs(
     command = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
                "--recurse-submodules=no", *leases, remote.url,
                *(f"{commit}:{ref}" for ref, commit in wanted.items()))  # fmt: skip
-    done = talk(git_dir, environ, remote, command)
+    done = talk(git_dir, environ, remote, command, point="handover")
     if isinstance(done, PushResult):
         return dict.fromkeys(wanted, done.reason)
     if done.ok:

@@ -70,7 +70,7 @@ class Machines:
     def killed_when_placed(self, yard: Yard, fail: str) -> str:
         """The work of a run that is killed at a point after other machines can go on with it."""
         with yard.running(fail) as program:
-            assert eventually(self.is_placed, RUN_LIMIT_S)
+            assert eventually(lambda: self.is_placed() or program.poll() is not None, RUN_LIMIT_S)
             self.go()
             err = program.communicate(timeout=RUN_LIMIT_S)[1]
         assert program.returncode < 0, err
@@ -130,7 +130,7 @@ def test_work_that_was_saved_is_proven_and_shipped_by_another_machine(machines: 
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("fail", ["git.before_push", "git.after_branch"])
+@pytest.mark.parametrize("fail", ["git.before_push", "git.before_update-ref@2"])
 def test_proven_work_is_proven_again_and_shipped_once(machines: Machines, fail: str) -> None:
     one, two = machines.make("one"), machines.make("two")
     machines.killed_when_placed(one, f"{fail}=kill")
@@ -150,7 +150,7 @@ def test_work_whose_push_arrived_is_not_shipped_again(machines: Machines) -> Non
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("point", ["handover.pushed", "phase.recorded"])
+@pytest.mark.parametrize("point", ["git.after_handover", "phase.recorded"])
 def test_a_kill_before_the_store_knows_the_place_costs_a_build(
     machines: Machines, point: str
 ) -> None:
