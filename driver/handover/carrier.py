@@ -107,6 +107,7 @@ class Carrier(Handover):
                 self._note(replace(load, place=place))
 
     def _note(self, load: _Load) -> None:
+        """Tell others where the work is, in a transaction that asks for the lease."""
         item, place = load.item, load.place
         item.wave.recorder.handed_over(item.key, place, "" if place.ref else packed(load.patch))
         self._trees[item.slug] = place.tree

@@ -58,10 +58,12 @@ def take_over(wave: Wave) -> None:
 
 
 def _is_about(item: ItemRun, row: Unshipped | None) -> bool:
+    """True for work on the same request, on this base or another."""
     return row is not None and row.entry.get("task") == item.key.task_key
 
 
 def _has_ref(row: Unshipped, wave: Wave) -> bool:
+    """True for work that is to be fetched: what is too large stays on the remote."""
     return bool(row.place.ref) and row.place.size <= wave.settings.state.unshipped_max
 
 

@@ -41,7 +41,7 @@ from state_store.documents.group_commit import GroupCommit
 from state_store.documents.locks import QUEUE_PATIENCE_S
 from state_store.sql.addresses import HaltsAsFiles
 from state_store.sql.connection import Connection, Connections, writing
-from state_store.sql.unshipped import UnshippedBook
+from state_store.sql.unshipped import NoneUnshipped
 
 __all__ = [
     "ConcurrencyConflict",
@@ -59,7 +59,7 @@ Change = Callable[[Transaction], None]
 FOLDS = {TRACKER: Fold(apply_tracker, ITEM_UPDATED, ITEM_CREATED, ITEMS_IMPORTED)}
 
 
-class EventStore(HaltsAsFiles):
+class EventStore(HaltsAsFiles, NoneUnshipped):
     """Opens the database, and creates it if it is missing. `folds` maps each stream with items to
     its fold. `busy_timeout_s` is the wait for other programs that hold the file,
     `queue_patience_s` the wait for stopped writers of ours. A forked child may use it."""
@@ -212,11 +212,6 @@ class EventStore(HaltsAsFiles):
         with self._database.translated:
             book = SpendBook(self._database.reader())
             return look(book) if self._database.version >= SPEND_SINCE else nothing
-
-    def read_unshipped(self, look: Callable[[UnshippedBook], T]) -> T | None:
-        """None, because no other machine shares the store."""
-        del look
-        return None
 
     def publications(
         self, *, only_open: bool = False, commits: Collection[str] | None = None

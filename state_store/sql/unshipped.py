@@ -8,10 +8,12 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from state_store.sql.connection import Connection
+
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -124,5 +126,15 @@ class UnshippedBook:
 
 
 def _of_row(row: Sequence[Any]) -> Unshipped:
+    """An item's work, with its entry decoded."""
     slug, wave, host, folder, path, entry, *place = row
     return Unshipped(slug, wave, host, folder, path, json.loads(entry), Place(*place))
+
+
+class NoneUnshipped:
+    """Of a store that no other machine shares."""
+
+    def read_unshipped(self, look: Callable[[UnshippedBook], T]) -> T | None:
+        """None, because nobody else would go on with it."""
+        del look
+        return None
