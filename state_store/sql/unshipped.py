@@ -132,7 +132,7 @@ def _of_row(row: Sequence[Any]) -> Unshipped:
 
 
 class NoneUnshipped:
-    """Of a store that no other machine shares."""
+    """The part of a store that no other machine shares."""
 
     def read_unshipped(self, look: Callable[[UnshippedBook], T]) -> T | None:
         """None, because nobody else would go on with it."""
