@@ -60,9 +60,8 @@ FOLDS = {TRACKER: Fold(apply_tracker, ITEM_UPDATED, ITEM_CREATED, ITEMS_IMPORTED
 
 
 class EventStore(HaltsAsFiles, NoneUnshipped):
-    """Opens the database, and creates it if it is missing. `folds` maps each stream with items to
-    its fold. `busy_timeout_s` is the wait for other programs that hold the file,
-    `queue_patience_s` the wait for stopped writers of ours. A forked child may use it."""
+    """Opens or creates the database; a forked child may use it. `folds` has the fold of each stream
+    of items. Waits: `busy_timeout_s` for other programs, `queue_patience_s` for stopped writers."""
 
     def __init__(
         self,

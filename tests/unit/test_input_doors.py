@@ -31,6 +31,7 @@ PARSE_JSON = {
     "state_store/archives/members.py": OWN_STORE,
     "state_store/database/event_rows.py": OWN_STORE,
     "state_store/database/publications.py": OWN_STORE,
+    "state_store/sql/unshipped.py": OWN_STORE,
     "state_store/views/store_summary.py": OWN_STORE,
     "driver/python_imports/probe.py": CHILD,
     "driver/walls/attempts.py": CHILD,
