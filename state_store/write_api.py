@@ -16,6 +16,7 @@ from typing import Any
 from state_store.database import events as names
 from state_store.database.interface import Store, StoreTransaction
 from state_store.database.projections import iso_time, tracker_document
+from state_store.database.transaction import drafted
 from state_store.documents.errors import InputError, TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import ARCHIVED, DONE, TODO
@@ -44,6 +45,11 @@ def begun_database(state_dir: Path) -> Path:
     if not has_begun(database):
         raise InputError(f"no run has begun in {state_dir}; name its folder with --state-dir")
     return database
+
+
+def _require_storable(kind: str, payload: Mapping[str, Any], actor: str) -> None:
+    """Raise ValueError or TypeError here, and not in a commit that other threads share."""
+    drafted(names.TRACKER, actor, [(kind, dict(payload))])
 
 
 class WriteConflict(TidegateError):
@@ -87,13 +93,15 @@ class WriteAPI:
         name = id_of({"id": item_id})
         if name is None or not str(new_status or "").strip():
             raise ValueError(f"an item id and a status are needed, not {item_id!r}, {new_status!r}")
+        wanted = {"id": name, "status": new_status}
+        _require_storable(names.ITEM_UPDATED, {**wanted, "notes": note}, actor)
         fault = self._take_in(actor)
 
         def job(transaction: StoreTransaction) -> int:
             item = transaction.item(name)
             if item is None:
                 return 0
-            change = {"id": name, "status": new_status}
+            change = dict(wanted)
             if note:
                 old = item.get("notes")
                 change["notes"] = f"{old}\n{note}" if isinstance(old, str) and old else note
@@ -124,6 +132,7 @@ class WriteAPI:
         item = {"id": name, "title": title, **_DEFAULTS, "source": actor, **created, **item_dict}
         tags = item["tags"] if isinstance(item["tags"], list) else []
         item |= {"id": name, "title": title.strip(), "tags": tags}
+        _require_storable(names.ITEM_CREATED, item, actor)
         fault = self._take_in(actor)
 
         def job(transaction: StoreTransaction) -> int:

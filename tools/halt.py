@@ -54,15 +54,23 @@ def halt(reason: object, state_dir: str | Path | None = None) -> Path:
     folder = resolve_state_dir() if state_dir is None else Path(state_dir)
     path = folder / HALT_FILE
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    row, untold = _tell_all(folder, text)
     held = {"reason": text, "timestamp": stamp}
-    try:
-        write_json_atomic(path, {**held, "by": row.by, "row": row.key} if row else held)
-    except CannotRunError:
-        if not _lies_there(path):  # a folder or the like at its path halts as well
-            raise
-    if untold is not None:
-        raise CannotRunError(f"only this machine is halted: {untold}")
+
+    def write(content: Mapping[str, Any]) -> CannotRunError | None:
+        try:
+            write_json_atomic(path, content)
+        except CannotRunError as error:
+            return None if _lies_there(path) else error  # a folder or the like halts as well
+        return None
+
+    failed = write(held)  # this machine first: a server that is away may keep us waiting
+    row, unreached = _halt_all(folder, text)
+    if row is not None:
+        failed = write({**held, "by": row.by, "row": row.key})
+    if failed is not None:
+        raise failed
+    if unreached is not None:
+        raise CannotRunError(f"only this machine is halted: {unreached}")
     return path
 
 
@@ -124,7 +132,7 @@ def info_of(row: HaltRow) -> dict[str, Any]:
     return {"reason": row.reason, "timestamp": since, "by": row.by}
 
 
-def spoken(info: Mapping[str, Any]) -> str:
+def describe(info: Mapping[str, Any]) -> str:
     """The reason of a halt; of one of all machines also who set it, and when."""
     reason = str(info.get("reason") or "no reason given")
     if not info.get("by"):
@@ -145,8 +153,9 @@ def clear_halt(state_dir: str | Path | None = None) -> bool:
     return remove_whatever(folder / HALT_FILE) or was_set
 
 
-def _tell_all(folder: Path, reason: str) -> tuple[HaltRow | None, CannotRunError | None]:
-    """The new row for all machines, if the folder's rows are shared, or why there is none."""
+def _halt_all(folder: Path, reason: str) -> tuple[HaltRow | None, CannotRunError | None]:
+    """Halt all machines that share the folder's rows. Returns the new row, or the error because of
+    which there is none; neither if no other machine shares them."""
     if address_of(folder) is None:
         return None, None
     import getpass
@@ -225,7 +234,7 @@ def _run(asked: argparse.Namespace) -> int:
             halt(" ".join(asked.reason), folder)
         info = get_halt_info(folder)
         answer = {"halted": info is not None, **(info or {})}
-        line = f"HALTED: {_printable(spoken(answer))}" if answer["halted"] else "not halted"
+        line = f"HALTED: {_printable(describe(answer))}" if answer["halted"] else "not halted"
     show({**answer, "file": str(folder / HALT_FILE)}, [line], as_json=asked.json)
     return HALTED if asked.status and answer["halted"] else ExitCode.DONE
 
@@ -269,8 +278,8 @@ def _info(path: Path) -> dict[str, Any]:
     reason, stamp, by = (held.get(key) for key in ("reason", "timestamp", "by"))
     if not isinstance(reason, str) or not reason.strip():
         reason = f"halted, without a reason in {path}"
-    told = {"reason": reason, "timestamp": stamp if isinstance(stamp, str) else None}
-    return {**told, "by": by} if isinstance(by, str) else told
+    found = {"reason": reason, "timestamp": stamp if isinstance(stamp, str) else None}
+    return {**found, "by": by} if isinstance(by, str) else found
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -87,8 +87,8 @@ def _run(args: argparse.Namespace) -> int:
     ]
     if found and not args.test and not begun:
         lines.insert(0, f"tests found: {found[0]}; --test writes them into the settings")
-    told = () if args.quiet else (*lines, *(f"  {one}" for one in commands))
-    show(document, map(safe_line, told), as_json=args.json)
+    shown = () if args.quiet else (*lines, *(f"  {one}" for one in commands))
+    show(document, map(safe_line, shown), as_json=args.json)
     return 0
 
 

@@ -38,7 +38,7 @@ def build_parser() -> Parser:
     taken = words.add_parser("import", help="add all items of a file, or none")
     taken.add_argument("file", metavar="FILE", help='{"items": [...]} or a list; - is stdin')
     taken.add_argument("--update", action="store_true", help="change items that are there already")
-    taken.add_argument("--dry-run", action="store_true", help="only check, and tell the changes")
+    taken.add_argument("--dry-run", action="store_true", help="only check, and show the changes")
     given = words.add_parser("export", help="write all items as JSON")
     given.add_argument("file", metavar="FILE", nargs="?", help="(default: stdout)")
     words.metavar = f"{{{','.join(words.choices)}}}"
@@ -94,8 +94,9 @@ def _export(asked: argparse.Namespace, place: BacklogPlace) -> int:
         show(document, [json.dumps(document, indent=2)], as_json=asked.json)
         return 0
     write_json_atomic(Path(asked.file), document)
-    told = {"backlog": place.name, "file": asked.file, "items": len(document["items"])}
-    show(told, [f"{told['items']} items of {place.name} are in {asked.file}"], as_json=asked.json)
+    count = len(document["items"])
+    answer = {"backlog": place.name, "file": asked.file, "items": count}
+    show(answer, [f"{count} items of {place.name} are in {asked.file}"], as_json=asked.json)
     return 0
 
 

@@ -112,9 +112,12 @@ def workflow(kind: str, top: Path, state_dir: Path) -> Iterator[Step]:
     """Writes the files of a workflow."""
     for template, where, name in WORKFLOWS[kind]:
         text = (CI_TEMPLATES / template).read_text(encoding="utf-8")
-        for word, path in (("PROJECT", top), ("STATE", state_dir), ("TIDEGATE", _ROOT)):
-            text = text.replace(f"{{{word}}}", str(path)) if where == STATE else text
-        yield place((top if where == REPOSITORY else state_dir) / name, text, _NOTES.get(kind, ""))
+        folder = top
+        if where == STATE:  # a file of this machine, with its paths
+            folder = state_dir
+            for word, path in (("PROJECT", top), ("STATE", state_dir), ("TIDEGATE", _ROOT)):
+                text = text.replace(f"{{{word}}}", str(path))
+        yield place(folder / name, text, _NOTES.get(kind, ""))
     if kind == "gitlab":
         step = place(top / GITLAB_MAIN, GITLAB_INCLUDE)
         included = b".gitlab/tidegate.yml" in read_bytes(top / GITLAB_MAIN)

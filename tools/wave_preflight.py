@@ -55,7 +55,7 @@ def run_checks(
 
 
 def _looks(top: Path, folder: Path) -> Iterator[tuple[str, bool, str]]:
-    from tools.halt import get_halt_info, spoken
+    from tools.halt import describe, get_halt_info
 
     inside = is_git_repo(top)
     yield "git_repo", inside, str(top) if inside else f"{top} is in no git repository"
@@ -66,7 +66,7 @@ def _looks(top: Path, folder: Path) -> Iterator[tuple[str, bool, str]]:
     clean, changed = is_working_tree_clean(top) if inside else (False, "no repository")
     yield "clean_tree", clean, changed or "clean"
     halted = get_halt_info(folder)
-    yield "halt", halted is None, f"halted: {spoken(halted)}" if halted else "not halted"
+    yield "halt", halted is None, f"halted: {describe(halted)}" if halted else "not halted"
     written = parse_state_md_phase(folder / "STATE.md") or parse_state_md_phase(top / "STATE.md")
     phase = parse_orchestrator_status_phase(folder / "orchestrator-status.json")
     drift = " [WARN: drift detected]" if written and phase and written != phase else ""

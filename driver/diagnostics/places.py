@@ -40,7 +40,7 @@ from state_store.values.lazy_dataclass import dataclass
 from state_store.views.archiving import missing_archives
 from state_store.views.store_summary import Error, StoreSummary
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
-from tools.halt import get_halt_info, spoken
+from tools.halt import describe, get_halt_info
 from tools.settings.load import Settings
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
@@ -229,7 +229,7 @@ def check_halt(state_dir: Path) -> CheckResult:
         return passed("halt", "not set")
     words = typed("--clear", "--state-dir", state_dir)
     clear = f"{program_command('halt', TOOLS / 'halt.py')} {words}"
-    return warned("halt", f"set: {spoken(info)}; no run starts", clear)
+    return warned("halt", f"set: {describe(info)}; no run starts", clear)
 
 
 def check_tracker(path: Path) -> CheckResult:
@@ -254,13 +254,14 @@ def check_tracker(path: Path) -> CheckResult:
 
 
 def _items_in_store(database: Path) -> list[dict[str, Any]]:
-    """The items of a store; none if it has not begun, or cannot be read, which another line says"""
+    """The items of a store; none if it has not begun, or if it cannot be read, which
+    `check_database` reports."""
     try:
         if not has_begun(database):
             return []
         with StoreSummary(str(database)) as summary:
             return summary.items()
-    except Error:
+    except (*Error, ValueError):
         return []
 
 

@@ -239,7 +239,7 @@ def halt_reason(state_dir: Path) -> str:
 
 def _halt_reason(state_dir: Path, info: Mapping[str, Any]) -> str:
     go_on = halt_command(state_dir, "--clear")
-    reason = halt.spoken(info)
+    reason = halt.describe(info)
     for prefix in ("halted, ", "halted "):
         reason = reason.removeprefix(prefix)
     return f"halted: {reason}{GO_ON}{go_on}"

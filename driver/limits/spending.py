@@ -282,9 +282,10 @@ class Spending:
 
     def _settle_again(self) -> None:
         """Retry the settlements that failed."""
-        again, self._unsettled = self._unsettled, []
-        if self.budget and again:
-            self.budget.problem = None
+        with self._changed:  # else two waiting dispatches may settle the same use
+            again, self._unsettled = self._unsettled, []
+            if self.budget and again:
+                self.budget.problem = None
         for reserved, used in again:
             self._settle(reserved, used)
 
@@ -294,8 +295,9 @@ class Spending:
         try:
             self.budget.settle(reserved, used)
         except TidegateError as error:  # the work is done; the next run charges the reservation
-            self.budget.problem = str(error)
-            self._unsettled.append((reserved, used))
+            with self._changed:
+                self.budget.problem = str(error)
+                self._unsettled.append((reserved, used))
 
 
 @contextmanager

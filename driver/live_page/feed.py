@@ -136,7 +136,7 @@ class Feed:
             if known is None or known[1] != facts:
                 found[item.slug] = (version, facts)
         info = halt.info_with(self.state_dir, self.store.halt_row)
-        halted = safe_line(halt.spoken(info)) if info else ""
+        halted = safe_line(halt.describe(info)) if info else ""
         wave = _wave(progress, now, is_alive=self._is_alive, halted=halted)
         wave["notes"] += [self._fault] if self._fault else []
         if not found and wave == self._wave[1]:

@@ -66,7 +66,7 @@ class BacklogPlace:
     def change(self, decide: Decide, actor: str) -> Plan:
         """Apply the plan that `decide` makes of the items. Raises what it raises, and then nothing
         is changed."""
-        if not self.in_store and self.tracker.parent != self.state_dir:
+        if not self.in_store and self.tracker.parent.resolve() != self.state_dir.resolve():
             return write(self.tracker, decide)
         prepare_state_dir(self.state_dir, process_environment())
         if not self.in_store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def imported(text: str, source: str, *, update: bool) -> Callable[[Sequence[Item
                         "--update changes it"
                     )
         if not problems:
-            problems += _together(items, made)
+            problems += dict.fromkeys((*_repeated(entries), *_together(items, made)))
         if problems:
             raise InputError(problems)
         return made
@@ -85,6 +86,13 @@ def _called(entry: Any) -> str:
     return "" if name is None else f" ({name})"
 
 
+def _repeated(entries: Sequence[Item]) -> Iterator[str]:
+    """The ids that the document has twice, finished items among them."""
+    for name, count in Counter(map(id_of, entries)).items():
+        if count > 1:
+            yield f"two items have the id {name!r}; give each its own"
+
+
 def _change(known: Item, entry: Item) -> Change | None:
     """The change that makes the known item equal to the entry; None if it is."""
     fields = {k: v for k, v in entry.items() if k != "id" and (k not in known or known[k] != v)}
@@ -104,7 +112,7 @@ def _together(items: Sequence[Item], made: Plan) -> list[str]:
     problems = [problem.partition(": ")[2] for problem in tracker_problems(after)]
     for item in (*made.added, *(changes[n].applied({"id": n}) for n in changes)):
         needs = item.get("dependsOn") or ()
-        for need in [needs] if isinstance(needs, str) else needs:
+        for need in needs if isinstance(needs, list | tuple) else [needs]:
             if str(need) not in known:
                 problems.append(f"{id_of(item)}: no item has the id or slug {need!r}")
     return problems

@@ -326,8 +326,8 @@ def _spare_removed(database: Path, path: Path) -> None:
 
 def _archived(database: Path, parts: Sequence[Part], *, is_alone: bool) -> list[str]:
     with open_store(database) as store:
-        told = "{0.events} events of {0.streams} streams are in {0.path} now"
-        lines = [told.format(done) for done in archive(store, parts)]
+        line = "{0.events} events of {0.streams} streams are in {0.path} now"
+        lines = [line.format(done) for done in archive(store, parts)]
         if freed := store.connections.compact(whole=is_alone):
             lines.append(f"{freed} pages of the database were given back")
         elif has_free_pages(store):

@@ -14,7 +14,7 @@ from pathlib import Path
 from state_store.database import events as names
 from state_store.database.interface import Store
 from state_store.documents.errors import InputError
-from state_store.documents.files import read_bytes, replace_unchanged
+from state_store.documents.files import disk_trouble, read_bytes, replace_unchanged
 from state_store.documents.item_id import id_of
 from state_store.documents.json_document import MAX_BYTES, list_with, object_with
 from state_store.documents.strict_json import parse_foreign
@@ -99,7 +99,7 @@ def _edit(path: Path, scan: ScannedTracker, edits: Sequence[Edited]) -> str | No
     if not edits:
         return scan.digest if tracker_base.digest_of(path) == scan.digest else None
     found = [(*scan.place_of(number), new) for number, _, new in edits]
-    with FileIO(path) as source:
+    with disk_trouble(path), FileIO(path) as source:
         digest = _replace(path, source, found, scan.digest)
         if digest is not None:
             scan.edited(edits, digest, Replaced.of(source, found))
@@ -125,7 +125,7 @@ def _rewrite(path: Path, digest: str, met: _Meeting) -> str | None:
     if text.isascii() and not added:  # so a position in the text is one in the bytes
         del text
         in_bytes = [(start, end, new.encode()) for start, end, new in found]
-        with FileIO(path) as source:
+        with disk_trouble(path), FileIO(path) as source:
             return _replace(path, source, in_bytes, digest)
     written = list_with(spliced(text, found), "items", added).encode()
     is_done = replace_unchanged(path, written, digest)

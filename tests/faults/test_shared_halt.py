@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,20 @@ def test_without_the_server_this_machine_is_halted_and_the_user_told(tmp_path: P
         halt.is_halted(tmp_path)
     keep_rows(tmp_path, None)
     assert not halt.is_halted(tmp_path)
+
+
+@pytest.mark.usefixtures("postgres")
+def test_this_machine_is_halted_while_the_server_does_not_answer(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
+        url = f"postgresql://x@127.0.0.1:{silent.getsockname()[1]}/x"
+        keep_rows(tmp_path, Address(url, "x"))
+        halted = pool.submit(halt.halt, "enough", tmp_path)
+        assert eventually(lambda: halt.is_halted_here(tmp_path), 5)
+        assert not halted.done()
+        silent.close()
+        with pytest.raises(CannotRunError, match="only this machine is halted"):
+            halted.result()
+    keep_rows(tmp_path, None)
 
 
 def test_a_store_of_an_older_version_has_no_such_halt(postgres: Server, tmp_path: Path) -> None:

@@ -116,6 +116,10 @@ def test_all_items_are_taken_or_none_with_every_problem(place: Path) -> None:
     assert twice.code == 2
     assert "two items have the id 'B'" in twice.err
     assert "F: no item has the id or slug 'Z'" in twice.err
+    closed = taken(place, item("A", prompt="1"), item("A", prompt="2"), words=("--update",))
+    assert (closed.code, closed.err.count("two items have the id 'A'")) == (2, 1)
+    closed = taken(place, item("G", status="done", dependsOn=5))
+    assert (closed.code, "G: no item has the id or slug 5" in closed.err) == (2, True)
     assert list(items_of(place)) == ["A"]
 
 
