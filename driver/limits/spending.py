@@ -72,8 +72,7 @@ class Spending:
     """The spending of one wave. `budget` is None without a state folder; then there is no ceiling.
 
     `uses` has phase and usage of every ended dispatch. `recorded` is true if some of this usage
-    comes from a recording, which is not paid again. `check_ceiling` stands in for `cost_ceiling`'s.
-    """
+    comes from a recording, which is not paid again. `check_ceiling` replaces `cost_ceiling`'s."""
 
     wave_id: str
     gates: Admission
@@ -159,8 +158,7 @@ class Spending:
                 self.budget.require_price(purpose)
 
     def give_up(self) -> None:
-        """Charge running dispatches in full, because the wave no longer waits for them. Retry
-        failed settlements, because only this process knows their use."""
+        """Charge running dispatches in full, because the wave no longer waits for them."""
         for mark in list(self._open):
             if (left := self._open.pop(mark, None)) is not None:
                 self.uses.append((left.purpose.phase, _UNMETERED))
@@ -281,7 +279,7 @@ class Spending:
         return used
 
     def _settle_again(self) -> None:
-        """Retry the settlements that failed."""
+        """Retry the settlements that failed, because only this process knows their use."""
         with self._changed:  # else two waiting dispatches may settle the same use
             again, self._unsettled = self._unsettled, []
             if self.budget and again:
