@@ -36,9 +36,6 @@ class End(Readable, Protocol):
     def now(self) -> Instant:
         """The time by which its leases end."""
 
-    def halt_reason(self) -> str | None:
-        """The reason of the halt that its database has; None if it has none."""
-
     def close(self) -> None:
         """Close the connections."""
 
@@ -48,6 +45,9 @@ class Source(End, Protocol):
 
     def renewed(self) -> None:
         """See what was written until now."""
+
+    def halt_reason(self) -> str | None:
+        """The reason of its halt; None if it is not halted."""
 
 
 class Target(End, Protocol):

@@ -17,12 +17,13 @@ from state_store.database.store import EventStore
 from state_store.documents.clock import Instant, SystemClock
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.failpoints import failpoint
-from state_store.documents.files import sync_folder, write_json_atomic
+from state_store.documents.files import BadFileError, read_json, sync_folder, write_json_atomic
 from state_store.documents.locks import LockQueue
 from state_store.sql.connection import Archives
 from state_store.sql.tables import EVENTS, OTHERS, Table, count_of
 
 _HALT = ".HALT"
+_MOST_BYTES = 2**16  # of a halt file
 _AT_WORK_S = 0.2  # the wait for another copy
 _ENDINGS = ("", "-wal", "-shm", "-journal")
 
@@ -72,18 +73,30 @@ class FileSource(_SqliteEnd):
             )
         self._connection.isolation_level = None
         self.archives = FileArchives(path.parent) if version >= ARCHIVES_SINCE else None
-        self._connection.execute("BEGIN")
-        self._connection.execute("SELECT 1 FROM events LIMIT 1").fetchone()  # the moment
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin to read: the first look sets the moment."""
+        with self.translated:
+            self._connection.execute("BEGIN")
+            self._connection.execute("SELECT 1 FROM events LIMIT 1").fetchone()
 
     def renewed(self) -> None:
         """See what was written until now."""
         self._connection.execute("COMMIT")
-        self._connection.execute("BEGIN")
-        self._connection.execute("SELECT 1 FROM events LIMIT 1").fetchone()
+        self._begin()
 
     def halt_reason(self) -> str | None:
-        """None: the halt of a state folder is a file, which stays where it is."""
-        return None
+        """The reason in the halt file of the state folder, which stays there."""
+        file = self.path.parent / _HALT
+        if not os.path.lexists(file):
+            return None
+        try:
+            held = read_json(file, _MOST_BYTES)
+        except BadFileError:  # a file by hand
+            held = None
+        reason = held.get("reason") if isinstance(held, dict) else None
+        return reason if isinstance(reason, str) and reason.strip() else f"there is a file {file}"
 
     def close(self) -> None:
         """Close the connection."""
@@ -99,6 +112,7 @@ class FileTarget(_SqliteEnd):
         super().__init__(path)
         self._part = path.with_name(f"{path.name}.copying")
         self._lock: LockQueue | None = None
+        self._is_refused = False
         self._looked = ExitStack()
 
     @property
@@ -120,8 +134,14 @@ class FileTarget(_SqliteEnd):
         with disk_errors(self._part), translated(self._part):
             self._looked.close()
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = LockQueue(lock_path(self._part), _AT_WORK_S)
-            self._lock.__enter__()
+            lock = LockQueue(lock_path(self._part), _AT_WORK_S)
+            try:
+                lock.__enter__()
+            except BaseException:
+                self._is_refused = True
+                lock.close()
+                raise
+            self._lock = lock
             self._connect()
 
     def _connect(self) -> None:
@@ -168,10 +188,6 @@ class FileTarget(_SqliteEnd):
     def count_on(self, tables: Sequence[Table], token: int) -> None:
         """Nothing: SQLite counts on after the rows that are there."""
 
-    def halt_reason(self) -> str | None:
-        """None: the halt of a state folder is a file."""
-        return None
-
     def put_halt(self, reason: str) -> None:
         """Halt the runs of the state folder."""
         if not os.path.lexists(self.path.parent / _HALT):
@@ -194,7 +210,7 @@ class FileTarget(_SqliteEnd):
         self._looked.close()
         with suppress(AttributeError):
             self._connection.close()
-        if not self._part.exists():
+        if not (self._is_refused or self._part.exists()):  # else the lock is in use, or will be
             lock_path(self._part).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.__exit__()

@@ -169,10 +169,6 @@ class ServerTarget(_ServerEnd):
             f"SELECT setval('tokens', GREATEST({token + 1}, (SELECT last_value FROM tokens)), true)"
         )
 
-    def halt_reason(self) -> str | None:
-        """None: what a new store has is put there by the copy."""
-        return None
-
     def put_halt(self, reason: str) -> None:
         """Halt the runs of all machines."""
         halts.put(self.reader(), reason, "state copy")

@@ -60,7 +60,7 @@ LEFT_OUT = {
     "commits": "keys of transactions that a process asks for within seconds",
     "halts": "a halt is set anew, as a row or as a file",
     "migrations": "each database has those of its own kind",
-    "unshipped": "the work of runs that machines go on with; it is on the remote of the source",
+    "unshipped": "unshipped work, which is also in the state folder that made it",
     "outputs": "copies for other machines of files in state folders",
     "copying": "only there while a copy is under way",
     "sqlite_sequence": "SQLite counts by itself",

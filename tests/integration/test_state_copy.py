@@ -286,6 +286,23 @@ def test_a_halt_goes_with_the_store(folder: Path, address: Address, tmp_path: Pa
     assert (halt.get_halt_info(back) or {})["reason"] == "enough"
 
 
+def test_a_halt_file_halts_all_machines_of_the_new_store(folder: Path, address: Address) -> None:
+    halt.halt("enough", folder)
+    assert state_copy(folder, address.url, "--to-schema", address.schema).code == 0
+    with PostgresStore(folder / DATABASE, address) as store:
+        row = store.halt_row()
+    assert row is not None
+    assert row.reason == "enough"
+
+
+def test_a_table_that_is_gone_is_named(folder: Path, address: Address) -> None:
+    with sqlite3.connect(folder / DATABASE) as damaged:
+        damaged.execute("DROP TABLE leases")
+    damaged.close()
+    done = state_copy(folder, address.url, "--to-schema", address.schema)
+    assert (done.code, "its table leases is missing" in done.err) == (4, True)
+
+
 def test_events_of_archives_are_rows_again(folder: Path, address: Address) -> None:
     with EventStore(folder / DATABASE) as store:
         for number in range(20):
