@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from driver.git.push import forbidden
 from driver.git.push_result import PushResult, failure_of, statuses_in
 from driver.git.remote import Remote, talk
 from state_store.documents.journal import safe_slug, stored_slug
+from state_store.sql.unshipped import Place
 from tools.settings.load import Settings
 
 _ROOT = "refs/tidegate/unshipped"
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def root_of(schema: str) -> str:
@@ -24,6 +27,15 @@ def root_of(schema: str) -> str:
 def ref_of(schema: str, slug: str, wave_id: str, tree: str) -> str:
     """The ref for a tree of an item's work. No two machines use the same one."""
     return f"{root_of(schema)}/{safe_slug(slug)}/{stored_slug(wave_id)}-{tree[:12]}"
+
+
+def is_place_of(place: Place, schema: str, slug: str) -> bool:
+    """True for a place where Tidegate puts the work of this item. Another row of the store could
+    have a branch of the user's looked at or deleted, or an option read by git."""
+    ids = (place.base, place.tree, *((place.commit,) if place.ref else ()))
+    ref = re.escape(f"{root_of(schema)}/{safe_slug(slug)}/") + r"[\w-]+"
+    has_ref = not place.ref or re.fullmatch(ref, place.ref, re.ASCII) is not None
+    return has_ref and all(_ID.fullmatch(one) for one in ids)
 
 
 def commit_of(git: PrivateGit, tree: str, base: str, settings: Settings) -> str:

@@ -17,6 +17,7 @@ from driver.git.command import text
 from driver.git.private_git import GitError
 from driver.git.push_result import PushResult
 from driver.git.remote import fetch_refs, refs_on
+from driver.handover.remote_refs import is_place_of
 from driver.pipeline import position
 from driver.run_state.context import ItemRun, Wave
 from driver.workspace.clone_context import CloneContext
@@ -42,7 +43,7 @@ def take_over(wave: Wave) -> None:
     store, keys = wave.recorder.store, [item.key for item in wave.items]
     rows = store.read_unshipped(lambda book: book.of([key.slug for key in keys])) or {}
     for item in wave.items:
-        if (row := rows.get(item.slug)) is not None and row.place.ref:
+        if (row := rows.get(item.slug)) is not None and row.place.ref and _is_place(row, wave):
             wave.handover.inherit(item, row.place.ref)
     theirs = {slug: row for slug, row in rows.items() if row.folder != store.folder}
     mine = [item for item in wave.items if _is_about(item, theirs.get(item.slug))]
@@ -62,9 +63,14 @@ def _is_about(item: ItemRun, row: Unshipped | None) -> bool:
     return row is not None and row.entry.get("task") == item.key.task_key
 
 
+def _is_place(row: Unshipped, wave: Wave) -> bool:
+    return is_place_of(row.place, wave.settings.state.schema, row.slug)
+
+
 def _has_ref(row: Unshipped, wave: Wave) -> bool:
     """True for work that is to be fetched: what is too large stays on the remote."""
-    return bool(row.place.ref) and row.place.size <= wave.settings.state.unshipped_max
+    is_small = row.place.size <= wave.settings.state.unshipped_max
+    return bool(row.place.ref) and is_small and _is_place(row, wave)
 
 
 def _on_remote(context: CloneContext, rows: Sequence[Unshipped]) -> Mapping[str, str] | PushResult:
@@ -117,6 +123,8 @@ def _checked(
     """The patch of the work. Raises _RefusedError if it is not what the store names, or may not be
     shipped."""
     git, place, most = context.git, row.place, item.wave.settings.state.unshipped_max
+    if not _is_place(row, item.wave):
+        raise _RefusedError("the store's row names no place of such work")
     if place.size > most:
         raise _RefusedError(f"it has {place.size} bytes, and [state] unshipped_max is {most}")
     if place.ref:

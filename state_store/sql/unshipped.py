@@ -62,7 +62,7 @@ def unpacked(body: str, most: int) -> bytes:
     """The content of a packed text; empty if it is damaged or has more than `most` bytes."""
     try:
         opened = zlib.decompressobj()
-        content = opened.decompress(base64.b64decode(body, validate=True), most)
+        content = opened.decompress(base64.b64decode(body, validate=True), max(most, 1))  # 0: any
     except (ValueError, zlib.error):
         return b""
     return content if opened.eof else b""
@@ -126,9 +126,14 @@ class UnshippedBook:
 
 
 def _of_row(row: Sequence[Any]) -> Unshipped:
-    """An item's work, with its entry decoded."""
-    slug, wave, host, folder, path, entry, *place = row
-    return Unshipped(slug, wave, host, folder, path, json.loads(entry), Place(*place))
+    """An item's work, with its entry decoded; a damaged one is empty, and so about no item."""
+    slug, wave, host, folder, path, text, *place = row
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        entry = {}
+    entry = entry if isinstance(entry, dict) else {}
+    return Unshipped(slug, wave, host, folder, path, entry, Place(*place))
 
 
 class NoneUnshipped:

@@ -228,3 +228,41 @@ def test_damaged_work_in_the_store_is_refused(machines: Machines) -> None:
     assert machines.made[0].run("handover.noted=kill").code < 0
     machines.change("UPDATE outputs SET body = 'eJwDAAAAAAE='")
     is_built_anew(machines, two, "the store's step-")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ref = 'refs/heads/release'",
+        pytest.param("ref = ref || '/../../a'", marks=pytest.mark.more),
+        pytest.param("ref = ref || chr(10) || 'x'", marks=pytest.mark.more),
+        pytest.param("base = '--output=seen'", marks=pytest.mark.more),
+        pytest.param("base = 'HEAD'", marks=pytest.mark.more),
+    ],
+)
+def test_a_row_that_names_no_place_of_such_work_touches_nothing(
+    machines: Machines, change: str
+) -> None:
+    two = saved(machines)
+    ref = names(two)[0]
+    two.remote.git("branch", "release", "main")
+    before = two.remote.git("rev-parse", "release")
+    machines.change(f"UPDATE unshipped SET {change}")
+    machines.go()
+    ran = two.run()
+    assert "names no place of such work" in ran.err
+    assert shipped(two) == ONCE, ran.err
+    assert two.remote.git("rev-parse", "release") == before
+    assert "base" in change or names(two) == [ref]
+    assert not list(two.folder.rglob("seen"))
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("entry", ["", "[]", "{", "NaN", "[" * 100_000])
+def test_a_row_with_no_entry_costs_a_build(machines: Machines, entry: str) -> None:
+    two = saved(machines)
+    machines.change(f"UPDATE unshipped SET entry = '{entry}'")
+    machines.go()
+    ran = two.run()
+    assert shipped(two) == ONCE, ran.err
+    assert two.dispatched()[SLUG] == 1
