@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from driver.filesystem.tree import remove_tree
+
 # Short, because tests make sockets below, and the path of a socket has about a hundred bytes.
 _SHORT = re.compile(r"tg-(?P<counted>[0-9a-f]{8})-(?P<pid>\d+)-\w+")
 _LONG = "tidegate-scratch-"
@@ -19,16 +21,19 @@ _LONG = "tidegate-scratch-"
 @contextmanager
 def scratch_folder(parent: str | None = None) -> Iterator[Path]:
     """A temporary folder, removed when the block ends."""
-    with new_scratch(parent) as folder:
-        yield Path(folder)
+    folder = new_scratch(parent)
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)  # `tempfile` fails at the deep folders that a command may leave
 
 
-def new_scratch(parent: str | None = None) -> tempfile.TemporaryDirectory[str]:
+def new_scratch(parent: str | None = None) -> Path:
     """A temporary folder, which its owner removes. Its name tells whose it is. Without `parent` it
     is in the usual folder of temporary files."""
     here = counted_here()[:8]
     prefix = f"tg-{here}-{os.getpid()}-" if here else _LONG
-    return tempfile.TemporaryDirectory(prefix=prefix, dir=parent)
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
 
 
 def temporary_folder(environ: Mapping[str, str]) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +13,7 @@ from driver.execution.command import Command, Ending, Finished
 from driver.execution.processes import Processes
 from driver.execution.worker_pool import Afterwards
 from driver.filesystem.temporary import new_scratch
+from driver.filesystem.tree import remove_tree
 from driver.homes.compiled import CompilerCaches
 from driver.homes.login import LoginFile, give_back
 from driver.homes.private_home import HomeRecipe
@@ -90,8 +92,7 @@ class Enclosure:
         if self.places.own:
             yield *self.places.own, None
             return
-        scratch = new_scratch()
-        folder = Path(scratch.name)
+        folder = new_scratch()
         home, temporary = folder / "home", folder / "tmp"
         try:
             home.mkdir()
@@ -99,9 +100,9 @@ class Enclosure:
             yield home, temporary, folder
         finally:
             if self.removals is None:
-                scratch.cleanup()
+                remove_tree(folder)
             else:
-                self.removals.do(scratch.cleanup)
+                self.removals.do(partial(remove_tree, folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,8 @@ class Walls:
 
     @property
     def part_tests(self) -> bool:
-        """True if no test can tell that another one runs, or disturb it: it has processes, network
-        and places of its own."""
+        """True if tests share no processes, network or writable places: none can disturb another,
+        and only a lock on a file that both may read tells one that another runs."""
         given = self.roles.get(Role.TEST) or RoleSettings()
         shared = given.writable or given.unix_sockets or self.system.writable_of.get(Role.TEST)
         apart = self.means.level in (Level.CONTAINER, Level.BWRAP) and self.has_homes

@@ -13,6 +13,7 @@ import pytest
 
 from driver.execution.process_identity import RUN_VARIABLE, end_marked, identity
 from driver.execution.process_marks import new_key, new_mark
+from driver.filesystem.temporary import scratch_folder
 from driver.run_state.ended_runs import FILE_NAME
 from driver.run_state.run_registry import clear_up, noted, run_mark, waves_alive
 from tests.support.interpreter import PYTHON
@@ -206,3 +207,16 @@ def test_temporary_folders_of_killed_processes_are_removed_and_no_others(tmp_pat
     assert [*clear_up(tmp_path, environ)] == []
     assert sorted(one.name for one in tmp_path.iterdir()) == others
     assert len(folder.name) <= 30  # what is left of a hundred bytes is for the sockets of tests
+
+
+def test_a_temporary_folder_goes_however_deep_a_command_left_it() -> None:
+    here = Path.cwd()
+    with scratch_folder() as folder:
+        try:
+            os.chdir(folder)
+            for _ in range(1500):
+                Path("d").mkdir()
+                os.chdir("d")
+        finally:
+            os.chdir(here)
+    assert not folder.exists()
