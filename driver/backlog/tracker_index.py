@@ -119,7 +119,8 @@ class TrackerIndex:
             _put(shipped, number, now == IN_PROGRESS and is_shipped(after))
             _put(claimed, number, now == CLAIMED)
         places = sorted(at for number, at in positions.items() if number in gone)
-        faults = [(at, why) for at, why in self.faults.items() if at not in places]
+        closed = set(places)
+        faults = [(at, why) for at, why in self.faults.items() if at not in closed]
         return replace(
             self,
             digest=digest,

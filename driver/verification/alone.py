@@ -38,9 +38,15 @@ def room_needed(run: TestRun, test: TestName) -> Alone:
     """The room for a rerun of a run that others may have disturbed; NO if it was not disturbed."""
     if run.kind not in _MAY_BE_DISTURBED or not run.beside:
         return Alone.NO
-    if test in run.beside:
-        return Alone.COMMAND
-    return room_of_a_clash(run)
+    took_longer = run.kind is RunKind.TIMED_OUT and beside_proof(test) in run.beside
+    return Alone.COMMAND if test in run.beside or took_longer else room_of_a_clash(run)
+
+
+def beside_proof(test: TestName) -> TestName:
+    """The name of the canary run beside the proof. With another name than the proof's, it makes no
+    red proof doubtful; but two runs may take longer than one."""
+    folder, command = test
+    return folder, f"{command} # beside its proof"
 
 
 def room_of_a_clash(run: TestRun) -> Alone:

@@ -2,7 +2,8 @@
 
 The canary judges a proof, and needs nothing of it to run. So with two idle slots an item waits for
 one run in place of two. It is done only where a test cannot tell that another one runs: code that
-could, would know which of the two is the canary. A proof that is not accepted ends the run.
+could, would know which of the two is the canary. A proof that is not accepted or is repeated ends
+the run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from driver.execution.worker_pool import BackgroundTask
 from driver.policy.acceptance import is_chosen
 from driver.runners.canary import may_plan
 from driver.runners.runner import NotApplicable
+from driver.verification.alone import beside_proof
 from driver.verification.canary_run import Planted, may_be_check, plan, plant
 from driver.verification.test_run import ItemWork, own_test
 from state_store.documents.errors import TidegateError
@@ -34,8 +36,11 @@ class CanaryBeside:
         self._task: BackgroundTask[Planted | None] | None = None
 
     def begin(self) -> None:
-        """The proof begins, so the canary may take a slot that is idle."""
-        if self._task is None and _may_begin(self._work):
+        """The proof begins, so the canary may take a slot that is idle. A proof that begins again
+        may have been disturbed by it, or both by others."""
+        if self._task is not None:
+            self.close()
+        elif _may_begin(self._work):
             self._task = BackgroundTask(self._run)
 
     def take(self) -> Planted | None:
@@ -68,9 +73,7 @@ class CanaryBeside:
                 if isinstance(canary, NotApplicable) or canary.path.endswith(_NEED_THE_PROOF):
                     return None
                 own = own_test(item)
-                # Under a name of its own: neither of the two runs can disturb the other.
-                name = f"{own.name[1]} # beside its proof"
-                test = replace(own, variant_of=name, watch=self._watch)
+                test = replace(own, variant_of=beside_proof(own.name)[1], watch=self._watch)
                 planted = plant(work, checkout, tree, canary, "", test, is_fresh=is_fresh)
         except (TidegateError, OSError):
             return None  # a run after the proof will tell what is wrong

@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from driver.domain.results import RunKind, TestRun
+from driver.run_state.test_turns import Alone
 from driver.terminal.progress import Progress
+from driver.verification.alone import beside_proof, room_needed
 from driver.walls.roles import RoleSettings, System
 from driver.walls.wall import Level, Means, Network, Role
 from driver.walls.wave_walls import Walls
@@ -32,7 +35,8 @@ from made import VALUE
 
 class TestValue(unittest.TestCase):
     def test_value(self):
-        subprocess.run(["sleep", "{nap}"])
+        ended = subprocess.run(["sleep", "{nap}"]).returncode
+        self.assertNotEqual(ended, -15, "address already in use")
         self.assertEqual(VALUE, 1)
 """
 COMMAND = [sys.executable, "-m", "unittest", "tests.test_made"]
@@ -99,13 +103,14 @@ class Played:
                     found[int(pid)] = tests > 1
         return found
 
-    def wake(self, *, canary: bool) -> None:
-        """End the sleep of the canary, or of the proof, once there is one."""
+    def wake(self, *, canary: bool, by: signal.Signals = signal.SIGKILL) -> None:
+        """End the sleep of the canary, or of the proof, once there is one. After a SIGTERM the test
+        is red, as if another had its port."""
 
         def ended() -> bool:
             chosen = [pid for pid, is_canary in self.naps().items() if is_canary is canary]
             for pid in chosen:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, by)
             return bool(chosen)
 
         assert eventually(ended)
@@ -139,6 +144,31 @@ def test_a_red_proof_ends_its_canary(tmp_path: Path) -> None:
     wave.wake(canary=True)
     record = wave.end()
     assert [one["verdict"] for one in record["attempts"]] == ["failed", "verified"]
+
+
+def test_a_proof_that_is_repeated_alone_ends_its_canary(tmp_path: Path) -> None:
+    wave = Played(tmp_path, 1)
+    assert eventually(lambda: sorted(wave.naps().values()) == [False, True])
+    first = {*wave.naps()}
+    wave.wake(canary=False, by=signal.SIGTERM)
+    assert eventually(lambda: not first & {*wave.naps()} and [*wave.naps().values()] == [False])
+    wave.wake(canary=False)
+    wave.wake(canary=True)
+    record = wave.end()
+    assert record["verdict"] == "verified", record
+    assert record["attempts"][-1]["evidence"]["canary"] == "red"
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(RunKind.TIMED_OUT, Alone.COMMAND), (RunKind.RED, Alone.NO)]
+)
+def test_a_proof_that_took_too_long_beside_its_canary_is_repeated(
+    kind: RunKind, expected: Alone
+) -> None:
+    test = (".", "test")
+    beside = frozenset({beside_proof(test)})
+    run = TestRun(kind, "test", None, "", 1.0, beside=beside)
+    assert room_needed(run, test) is expected
 
 
 def test_with_one_slot_the_canary_follows_the_proof(tmp_path: Path) -> None:
