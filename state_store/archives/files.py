@@ -25,7 +25,7 @@ class StagedFile(Protocol):
 
 
 class FileArchives:
-    """Archives in files of a state folder. Only who has `stage` writes new ones."""
+    """Archives in files of a state folder. `stage` is needed to write new ones."""
 
     def __init__(
         self, state_dir: Path, stage: Callable[[Path, bytes], StagedFile] | None = None

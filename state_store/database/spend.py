@@ -190,8 +190,8 @@ class SpendBook:
 
     def open_holders(self) -> list[tuple[str, float]]:
         """The holders of unsettled reservations, each with the earliest end of one of them."""
-        asked = "SELECT holder, MIN(until) FROM spend WHERE settled IS NULL GROUP BY holder"
-        return [(holder, until) for holder, until in self._connection.execute(asked).fetchall()]
+        query = "SELECT holder, MIN(until) FROM spend WHERE settled IS NULL GROUP BY holder"
+        return [(holder, until) for holder, until in self._connection.execute(query).fetchall()]
 
     def open_uses(self, holder: str | None = None) -> list[OpenUse]:
         """All unsettled reservations, or those of a holder."""

@@ -101,7 +101,7 @@ class GroupCommit(Generic[Session]):
                 for request in batch:
                     request.run(session)
         except BaseException as error:
-            if is_alone:  # who came meanwhile had no part in it
+            if is_alone:  # jobs that came meanwhile had no part in it
                 raise
             batch = batch or self._take()
             theirs = error

@@ -124,7 +124,7 @@ def _facts(state_dir: Path, listed: _Listed, now: int) -> JournalFacts:
 
 
 def ask_again(state_dir: Path) -> None:
-    """Have the next `journal_facts` ask every file, whatever this process has asked before."""
+    """Make the next `journal_facts` look at every file, also at those that it has seen before."""
     _last.pop(state_dir, None)
 
 

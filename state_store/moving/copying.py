@@ -75,8 +75,8 @@ def _copied(source: Source, target: Target, rename: Rename) -> Copied:
 def _require_rest(source: Source) -> None:
     """Raise StoppedByPolicyError while a run has leases."""
     now = source.now()
-    asked = f"SELECT {LEASES.columns} FROM {LEASES.name} WHERE holder IS NOT NULL"
-    for row in (LeaseRow(*found) for found in source.reader().execute(asked).fetchall()):
+    query = f"SELECT {LEASES.columns} FROM {LEASES.name} WHERE holder IS NOT NULL"
+    for row in (LeaseRow(*found) for found in source.reader().execute(query).fetchall()):
         if row.held_at(now):
             left = max(row.expires_wall - now.wall_s, 0)
             raise StoppedByPolicyError(
@@ -123,8 +123,8 @@ def _copy_events(source: Source, target: Target) -> None:
 def _has_same(source: Source, target: Target, event_id: int) -> bool:
     """True if both have this event, and so all before it in its stream. The comparison at the end
     would find another stream that differs."""
-    asked = f"SELECT {EVENTS.columns} FROM events WHERE id = ?"
-    there = target.reader().execute(asked, (event_id,)).fetchone()
+    query = f"SELECT {EVENTS.columns} FROM events WHERE id = ?"
+    there = target.reader().execute(query, (event_id,)).fetchone()
     here = next(iter(_events_after(source, event_id - 1)), [None])[0]
     return here is not None and _plain(there) == _plain(here)
 

@@ -49,8 +49,8 @@ class _SqliteEnd:
 
     def has(self, table: Table) -> bool:
         """True if the file has this table."""
-        asked = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
-        return self._connection.execute(asked, (table.name,)).fetchone() is not None
+        query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
+        return self._connection.execute(query, (table.name,)).fetchone() is not None
 
     def now(self) -> Instant:
         """The time of this machine."""

@@ -23,20 +23,20 @@ class TableArchives:
 
     def part(self, number: int, start: int, size: int) -> bytes | None:
         """Some bytes of an archive; None if it is missing."""
-        asked = "SELECT substring(body FROM ? FOR ?) FROM archives WHERE number = ?"
-        row = self._reader().execute(asked, (start + 1, size, number)).fetchone()
+        query = "SELECT substring(body FROM ? FOR ?) FROM archives WHERE number = ?"
+        row = self._reader().execute(query, (start + 1, size, number)).fetchone()
         return None if row is None else bytes(row[0])
 
     def size(self, number: int) -> int:
         """The bytes of an archive."""
-        asked = "SELECT length(body) FROM archives WHERE number = ?"
-        found: int = self._reader().execute(asked, (number,)).fetchone()[0]
+        query = "SELECT length(body) FROM archives WHERE number = ?"
+        found: int = self._reader().execute(query, (number,)).fetchone()[0]
         return found
 
     def newest(self) -> int:
         """The number of the newest archive; 0 without any."""
-        asked = "SELECT COALESCE(MAX(number), 0) FROM archives"
-        found: int = self._reader().execute(asked, ()).fetchone()[0]
+        query = "SELECT COALESCE(MAX(number), 0) FROM archives"
+        found: int = self._reader().execute(query, ()).fetchone()[0]
         return found
 
     @contextmanager

@@ -128,9 +128,9 @@ class Servers:
 
     def next_token(self, connection: Connection, newest: int) -> int:
         """The next number of a sequence, which no rollback and no lost row turns back."""
-        asked, token = "SELECT nextval('tokens')", 0
+        query, token = "SELECT nextval('tokens')", 0
         while token <= newest:  # more than once only after a restored backup
-            token = int(connection.execute(asked).fetchone()[0])
+            token = int(connection.execute(query).fetchone()[0])
         return token
 
     def begin(self) -> Connection:
@@ -277,7 +277,7 @@ class Servers:
         return 0
 
     def faults(self) -> Sequence[str]:
-        """Nothing: the server's checksums speak when a page is read."""
+        """Nothing: the server checks its pages when it reads them."""
         return ()
 
     def close(self) -> None:
@@ -301,9 +301,7 @@ class Servers:
         self._writing_thread = self._last_id = None
         self._name, self._key = secrets.token_hex(8), ""
         self._is_next = self._has_written = self._has_listeners = False
-        self._floor = (
-            0  # the last event before this process's last transaction of several statements
-        )
+        self._floor = 0  # the last event before the last transaction of several statements
         self._append = (
             f"SELECT append_event({self._turn}, {self._news.lock}, '{self._news.channel}', "
             "$1, $2, $3, $4, $5, $6, $7, $8)"

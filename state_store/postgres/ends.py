@@ -49,19 +49,19 @@ class _ServerEnd:
         return self._speaker
 
     def faults(self) -> Sequence[str]:
-        """Nothing: the server's checksums speak when a page is read."""
+        """Nothing: the server checks its pages when it reads them."""
         return ()
 
     def has(self, table: Table) -> bool:
         """True if the schema has this table."""
-        asked = "SELECT to_regclass($1)"
+        query = "SELECT to_regclass($1)"
         place = f'"{self.address.schema}".{table.name}'
-        return self._raw.execute(asked, (place,)).fetchone()[0] is not None
+        return self._raw.execute(query, (place,)).fetchone()[0] is not None
 
     def now(self) -> Instant:
         """The server's time."""
-        asked = "SELECT extract(epoch FROM clock_timestamp())::float8"
-        seconds = self._raw.execute(asked).fetchone()[0]
+        query = "SELECT extract(epoch FROM clock_timestamp())::float8"
+        seconds = self._raw.execute(query).fetchone()[0]
         return Instant("server", seconds, seconds)
 
     def close(self) -> None:

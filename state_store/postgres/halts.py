@@ -1,4 +1,4 @@
-"""The row that halts all machines. Statements outside of transactions, which wait for nobody."""
+"""The row that halts all machines. Its statements need no turn of a writer."""
 
 from __future__ import annotations
 

@@ -66,5 +66,5 @@ class News:
             self._listener = None
 
     def inherited(self) -> object:
-        """The parent's connection after a fork, which nobody may close here."""
+        """The parent's connection after a fork, which must not be closed here."""
         return self._listener

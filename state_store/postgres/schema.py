@@ -166,8 +166,8 @@ def version_of(connection: Any, address: Address) -> int:
     there = connection.execute("SELECT to_regclass($1)", (f"{schema}.migrations",)).fetchone()[0]
     if there is None:
         return 0
-    asked = f"SELECT COALESCE(MAX(number), 0) FROM {schema}.migrations"
-    found: int = connection.execute(asked).fetchone()[0]
+    query = f"SELECT COALESCE(MAX(number), 0) FROM {schema}.migrations"
+    found: int = connection.execute(query).fetchone()[0]
     if found == COPYING:
         raise CannotRunError(
             f"{address.name} is being filled by `tidegate state copy`, which has not ended; run it "
@@ -207,8 +207,8 @@ def _quoted(address: Address) -> str:
 
 
 def _refuse_foreign(connection: Any, address: Address) -> None:
-    asked = "SELECT tablename FROM pg_tables WHERE schemaname = $1 LIMIT 1"
-    found = connection.execute(asked, (address.schema,)).fetchone()
+    query = "SELECT tablename FROM pg_tables WHERE schemaname = $1 LIMIT 1"
+    found = connection.execute(query, (address.schema,)).fetchone()
     if found is not None:
         raise CannotRunError(
             f"{address.name} has tables of another program, such as {found[0]}; name another "

@@ -167,8 +167,8 @@ def facts(address: Address) -> ServerFacts:
     try:
         with servers.translated:
             reader = servers.reader()
-            asked = _MAY_WRITE if servers.is_prepared else _MAY_MAKE
-            may_write = bool(reader.execute(asked, (address.schema,)).fetchone()[0])
+            query = _MAY_WRITE if servers.is_prepared else _MAY_MAKE
+            may_write = bool(reader.execute(query, (address.schema,)).fetchone()[0])
             version = str(reader.execute("SHOW server_version").fetchone()[0]).partition(" ")[0]
             began = time.monotonic()
             away = servers.now().wall_s - time.time()

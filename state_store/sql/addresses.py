@@ -52,7 +52,7 @@ class HaltsAsFiles:
     """The halt of a store that no other machine shares."""
 
     def halt_row(self) -> HaltRow | None:
-        """Nothing: a file is of one machine, whose halt is a file too."""
+        """None: a store of one machine has no such halt."""
         return None
 
     def put_halt(self, reason: str, by: str) -> HaltRow | None:

@@ -72,13 +72,13 @@ def blocks_of(
     connection: Connection, table: Table, after: str | int | None = None
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The rows of a table after a key, some at a time, in the order of their keys."""
-    asked = (
+    query = (
         f"SELECT {table.columns} FROM {table.name} WHERE {table.key} > ? "
         f"ORDER BY {table.key} LIMIT ?"
     )
     if after is None:
         after = "" if table.has_words_as_keys else _BEFORE_ALL
-    while rows := connection.execute(asked, (after, _BLOCK)).fetchall():
+    while rows := connection.execute(query, (after, _BLOCK)).fetchall():
         yield rows
         after = rows[-1][0]
 

@@ -104,8 +104,8 @@ class UnshippedBook:
     def of(self, slugs: Collection[str]) -> dict[str, Unshipped]:
         """The rows of items by slug."""
         marks = ", ".join("?" * len(slugs))
-        asked = f"SELECT {_ENTRY}, {_PLACE} FROM unshipped WHERE slug IN ({marks})"
-        found = self._connection.execute(asked, tuple(slugs)).fetchall() if slugs else ()
+        query = f"SELECT {_ENTRY}, {_PLACE} FROM unshipped WHERE slug IN ({marks})"
+        found = self._connection.execute(query, tuple(slugs)).fetchall() if slugs else ()
         return {row[0]: _of_row(row) for row in found}
 
     def put_output(self, one: Output, now: float) -> None:
@@ -120,8 +120,8 @@ class UnshippedBook:
 
     def output(self, wave: str, slug: str, name: str) -> str | None:
         """The packed content of an item's file; None if it is not there."""
-        asked = "SELECT body FROM outputs WHERE wave = ? AND slug = ? AND name = ?"
-        row = self._connection.execute(asked, (wave, slug, name)).fetchone()
+        query = "SELECT body FROM outputs WHERE wave = ? AND slug = ? AND name = ?"
+        row = self._connection.execute(query, (wave, slug, name)).fetchone()
         return row[0] if row else None
 
 
@@ -140,6 +140,6 @@ class NoneUnshipped:
     """The part of a store that no other machine shares."""
 
     def read_unshipped(self, look: Callable[[UnshippedBook], T]) -> T | None:
-        """None, because nobody else would go on with it."""
+        """None, because no other machine would go on with it."""
         del look
         return None

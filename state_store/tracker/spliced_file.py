@@ -33,7 +33,7 @@ _PIECE_BYTES = 2**20
 @dataclass(frozen=True, slots=True)
 class Replaced:
     """The file that `replace_spliced` has replaced, still open, and the parts that it replaced.
-    Nobody finds that file any more, so it needs no copy. It is closed when nobody has this."""
+    No program finds that file any more, so it needs no copy. It is closed with this object."""
 
     source: FileIO
     splices: Sequence[Splice]
@@ -73,14 +73,14 @@ def replace_spliced(
                 return None
             stamp = _stamped(staged.fresh)
             staged.swap_in(sync=True)
-            if (now := identity_at(path)) and stamp in now:  # nobody has written since
+            if (now := identity_at(path)) and stamp in now:  # no program has written since
                 believe_digest(path, now, new.hexdigest())
     return new.hexdigest()
 
 
 def _stamped(path: Path) -> int:
     """Set the time of the last write to one that no clock of a file system shows, and return it in
-    nanoseconds: while a file has this time, nobody else has written it."""
+    nanoseconds: while a file has this time, no other program has written it."""
     stamp = time.time_ns() - int.from_bytes(os.urandom(2)) * 100
     os.utime(path, ns=(stamp, stamp))
     return stamp

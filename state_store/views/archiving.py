@@ -88,16 +88,17 @@ def look_for_old(database: Path, before: float, live: Collection[str]) -> Old:
     """Find what is old, by a look that changes no file. Raises as opening the store would."""
     if address_of(database.parent) is not None:
         with reading(database) as (connection, version):
-            has_archives = version >= ARCHIVES_SINCE
-            parts = _old_parts(connection, before, live, has_archives=has_archives)
-            return Old(tuple(parts) if has_archives else (), (), is_sparse=False)
+            parts = list[Part]()
+            if version >= ARCHIVES_SINCE:  # else the next run makes the tables
+                parts = _old_parts(connection, before, live, has_archives=True)
+            return Old(tuple(parts), (), is_sparse=False)
     # Without a run nobody writes, and the newest events are not old.
     with looked_into(database, without_log=not live) as (connection, version):
         has_archives = version >= ARCHIVES_SINCE
         parts = _old_parts(connection, before, live, has_archives=has_archives)
         spare = _unnoted(connection, database.parent) if has_archives else ()
-        asked = "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
-        pages, free = connection.execute(asked).fetchone()
+        query = "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
+        pages, free = connection.execute(query).fetchone()
         return Old(tuple(parts), tuple(spare), is_sparse=free > max(pages // 4, FEW_PAGES))
 
 

@@ -60,8 +60,8 @@ class StoreSummary:
             from state_store.database.kept_items import every  # noqa: PLC0415 - by need
 
             return [kept.item for _, kept in every(self._connection, "tracker")]
-        asked = "SELECT json FROM items WHERE stream = 'tracker' ORDER BY position"
-        return [json.loads(row[0]) for row in self._rows(asked)]
+        query = "SELECT json FROM items WHERE stream = 'tracker' ORDER BY position"
+        return [json.loads(row[0]) for row in self._rows(query)]
 
     def halt_row(self) -> HaltRow | None:
         """The halt of all machines that share the rows, if it is set."""
@@ -86,11 +86,11 @@ class StoreSummary:
                 (end, end - _BLOCK),
             )
             found = {row[0].partition(":")[2]: row[1] for row in rows} | found
-        asked = (
+        query = (
             "SELECT stream, first_id FROM archived WHERE first = 1 AND stream >= 'wave:'"
             " AND stream < 'wave;' ORDER BY first_id DESC LIMIT ?"
         )
-        archived = self._rows(asked, (most,)) if self._has_archives else ()
+        archived = self._rows(query, (most,)) if self._has_archives else ()
         found = {row[0].partition(":")[2]: row[1] for row in archived} | found
         return sorted(found, key=lambda name: -found[name])[:most]
 
@@ -109,8 +109,8 @@ class StoreSummary:
         found: dict[str, Any] = {"wave_id": wave_id, "started": None, "finished": None}
         found |= {"aborted": False, "abort_reason": None, "items": [], "shipped": []}
         verdicts: dict[str, str] = {}
-        asked = "SELECT type, ts, payload, version FROM events WHERE stream = ? AND type IN "
-        rows = self._rows(f"{asked}{_SHOWN} ORDER BY version", (f"wave:{wave_id}",))
+        query = "SELECT type, ts, payload, version FROM events WHERE stream = ? AND type IN "
+        rows = self._rows(f"{query}{_SHOWN} ORDER BY version", (f"wave:{wave_id}",))
         for kind, at, text, _ in (*self._archived(f"wave:{wave_id}", rows), *rows):
             payload = json.loads(text)
             if kind == "wave_started":
@@ -130,8 +130,8 @@ class StoreSummary:
 
     def _archived(self, stream: str, rows: list[Any]) -> list[Any]:
         """The rows like these that were archived; the newest of a stream may be in both places."""
-        asked = "SELECT 1 FROM archived WHERE stream = ? LIMIT 1"
-        if not (self._has_archives and self._rows(asked, (stream,))):
+        query = "SELECT 1 FROM archived WHERE stream = ? LIMIT 1"
+        if not (self._has_archives and self._rows(query, (stream,))):
             return []
         from pathlib import Path  # noqa: PLC0415 - by need
 
@@ -157,14 +157,14 @@ class StoreSummary:
 
     def _use(self, column: str, value: str) -> dict[str, Any]:
         """Charges and open reservations. A row without a known amount makes a sum a lower bound."""
-        asked = f"""SELECT SUM(CASE WHEN settled IS NULL THEN 0 ELSE tokens END),
+        query = f"""SELECT SUM(CASE WHEN settled IS NULL THEN 0 ELSE tokens END),
             SUM(CASE WHEN settled IS NULL THEN 0 ELSE usd END),
             SUM(CASE WHEN settled IS NULL THEN reserved_tokens ELSE 0 END),
             SUM(CASE WHEN settled IS NULL THEN reserved_usd ELSE 0 END),
             COUNT(*), COUNT(CASE WHEN settled IS NULL THEN 1 END),
             COUNT(CASE WHEN NOT metered THEN 1 END), COUNT(CASE WHEN NOT priced THEN 1 END)
             FROM spend WHERE {column} = ?"""
-        rows = self._rows(asked, (value,))
+        rows = self._rows(query, (value,))
         tokens, usd, held, held_usd, count, running, unmetered, unpriced = (
             (one or 0 for one in rows[0]) if rows else (0,) * 8
         )
