@@ -211,7 +211,7 @@ class Servers:
             writer = self._writer = self._usable(self._writer)
             try:
                 *_, (_, row), _ = writer.script(
-                    f"BEGIN; SELECT pg_advisory_xact_lock({self._turn}); SELECT {what}; END"
+                    f"BEGIN; SELECT pg_advisory_xact_lock(own({self._turn})); SELECT {what}; END"
                 )
             except BaseException:
                 self._give_up(writer)

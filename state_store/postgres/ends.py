@@ -18,7 +18,14 @@ from state_store.postgres import halts
 from state_store.postgres.archives import TableArchives
 from state_store.postgres.driver import connect, driver
 from state_store.postgres.errors import translated, unreachable
-from state_store.postgres.schema import ARCHIVES_SINCE, COPYING, lock_key, prepare, version_of
+from state_store.postgres.schema import (
+    ARCHIVES_SINCE,
+    COPYING,
+    lock_key,
+    prepare,
+    stay_in,
+    version_of,
+)
 from state_store.postgres.speech import Speaker
 from state_store.sql.addresses import Address
 from state_store.sql.connection import Archives, Connection
@@ -93,7 +100,8 @@ class ServerSource(_ServerEnd):
 
     def halt_reason(self) -> str | None:
         """The reason of the halt of all machines."""
-        found = halts.row(self.reader()) if self.has(Table("halts", "number", "")) else None
+        is_there = self.has(Table("halts", "number", ""))
+        found = halts.row(self.reader(), self.address.schema) if is_there else None
         return found.reason if found else None
 
 
@@ -123,6 +131,7 @@ class ServerTarget(_ServerEnd):
                 return
             prepare(self._raw, self.address)
             with self._raw.transaction():
+                stay_in(self._raw, self.address)
                 turn = lock_key(self.address.schema, "turn")
                 self._raw.execute(f"SELECT pg_advisory_xact_lock({turn})")
                 if self._has_rows():
@@ -134,7 +143,8 @@ class ServerTarget(_ServerEnd):
 
     def start_over(self) -> None:
         """Empty all tables."""
-        with self.translated:
+        with self.translated, self._raw.transaction():
+            stay_in(self._raw, self.address)
             self._raw.execute(f"TRUNCATE {', '.join(one.name for one in (EVENTS, *OTHERS))}")
 
     @contextmanager
@@ -142,6 +152,7 @@ class ServerTarget(_ServerEnd):
         """A block that is committed durably at its end."""
         with self.translated:
             with self._raw.transaction():
+                stay_in(self._raw, self.address)
                 yield
                 failpoint("copy.before_commit")
             failpoint("copy.after_commit")
@@ -171,12 +182,13 @@ class ServerTarget(_ServerEnd):
 
     def put_halt(self, reason: str) -> None:
         """Halt the runs of all machines."""
-        halts.put(self.reader(), reason, "state copy")
+        halts.put(self.reader(), self.address.schema, reason, "state copy")
 
     def finish(self) -> None:
         """Let all programs use the tables."""
         failpoint("copy.before_finish")
         with self.translated, self._raw.transaction():
+            stay_in(self._raw, self.address)
             self._raw.execute(
                 f"DROP TABLE copying; DELETE FROM migrations WHERE number = {COPYING}"
             )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from state_store.database.errors import StoreBusyError
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.postgres.driver import driver
+from state_store.postgres.schema import OTHER_SESSION
 from state_store.sql.addresses import Address
 
 T = TypeVar("T")
@@ -23,6 +24,10 @@ _AGAIN = ("40001", "40P01", "57P01", "57P02", "57P03", "25P03", "25P04")
 _LOST = "08"
 _PAUSE_S = 0.05  # before the second try; it doubles
 _MOST_PAUSE_S = 2.0
+_MIXED = (
+    "was asked in a session that lacks its tables ({why}); make sure that nobody has dropped the "
+    "schema, and that a pooler has pool_mode = session"
+)
 _CANNOT = {
     "42501": "does not let {user} do this ({why}); grant it, or name another user",
     "25006": "takes no writes: it is a standby, or read-only; name the primary server",
@@ -31,6 +36,7 @@ _CANNOT = {
     "53300": "takes no more connections; raise max_connections, or run fewer machines",
     "XX001": "reports damaged data ({why}); restore a backup",
     "XX002": "reports a damaged index ({why}); run REINDEX there, and run again",
+    **dict.fromkeys((OTHER_SESSION, "42P01", "42883"), _MIXED),
     "54000": "cannot take so large an event; make it smaller",
 }
 

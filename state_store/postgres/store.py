@@ -67,17 +67,17 @@ class PostgresStore(EventStore):
     def halt_row(self) -> HaltRow | None:
         """The halt of all machines, if it is set."""
         with self._database.translated:
-            return halts.row(self._database.reader())
+            return halts.row(self._database.reader(), self._servers.address.schema)
 
     def put_halt(self, reason: str, by: str) -> HaltRow | None:
         """Set the halt of all machines. It waits for no writer's turn."""
         with self._database.translated:
-            return halts.put(self._database.reader(), reason, by)
+            return halts.put(self._database.reader(), self._servers.address.schema, reason, by)
 
     def drop_halt(self) -> bool:
         """End the halt of all machines; False if there was none."""
         with self._database.translated:
-            return halts.drop(self._database.reader())
+            return halts.drop(self._database.reader(), self._servers.address.schema)
 
     def read_unshipped(self, look: Callable[[UnshippedBook], T]) -> T | None:
         """Return `look(rows)`, the rows of all machines."""
@@ -144,7 +144,7 @@ def _version(servers: Servers) -> int:
 def halt_row(address: Address) -> HaltRow | None:
     """The halt of all machines; None without tables too."""
     with read_only(address) as (reader, version):
-        return halts.row(reader) if version else None
+        return halts.row(reader, address.schema) if version else None
 
 
 # The rights on every table and sequence that is there; the right to make them, if none is.

@@ -32,7 +32,8 @@ class StoreSummary:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._is_file = self._has_archives = address_of(os.path.split(path)[0]) is None
+        self._address = address_of(os.path.split(path)[0])
+        self._is_file = self._has_archives = self._address is None
         if self._is_file:
             quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
             opened = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True)
@@ -65,11 +66,11 @@ class StoreSummary:
 
     def halt_row(self) -> HaltRow | None:
         """The halt of all machines that share the rows, if it is set."""
-        if self._is_file:
+        if self._address is None:
             return None
         from state_store.postgres.halts import row  # noqa: PLC0415 - only with a url
 
-        return row(self._connection)
+        return row(self._connection, self._address.schema)
 
     def newest_waves(self, most: int) -> list[str]:
         """The ids of the waves that began last, the newest first."""

@@ -463,3 +463,32 @@ def test_no_word_of_the_program_loads_the_driver() -> None:
     count, *modules = done.stdout.split()
     assert int(count) > 20
     assert modules == []
+
+
+# Two projects on one server. A pooler in transaction mode gives statements to any session
+
+
+@pytest.mark.parametrize("where", ["of another project", "of none"])
+def test_a_session_without_the_schema_writes_nothing(
+    postgres: Server, store: EventStore, address: Address, tmp_path: Path, where: str
+) -> None:
+    other = postgres.new_schema() if where == "of another project" else "public"
+    there = opened(Address(postgres.url, other), tmp_path / "other") if other != "public" else None
+    for one in (store, there) if there else (store,):
+        for number in range(2):
+            one.append("s", "t", number)
+    with writing(store._database) as connection:
+        connection.execute(f'SET search_path TO "{other}"')
+    store.put_halt("mine", "me")
+    with pytest.raises(CannotRunError, match="pool_mode = session"):
+        store.append("s", "t", 2)
+    with pytest.raises(CannotRunError, match="pool_mode = session"):
+        coordination.acquire(store, "r", "me")
+    assert store.halt_row() is not None
+    for table, count in (("events", 2), ("leases", 0), ("halts", 1)):
+        assert postgres.ask(f"SELECT COUNT(*) FROM {address.schema}.{table}") == [(count,)]
+    if there:
+        assert there.halt_row() is None
+        assert [event["payload"] for event in there.read("s")] == [0, 1]
+        assert not list(there.verify())
+        there.close()
