@@ -286,11 +286,12 @@ class TestCheckouts:
                 self._made += 1
                 number = self._made
             fresh = self._make(number, tree)
+            was_warm = fresh.is_warm  # a discarded one is not
             if self._key(fresh.made_for) != self._key(tree):
                 self._keep(fresh)
             elif self._shows(fresh, tree):
                 return fresh
-            elif fresh.is_warm:  # what still writes there is of an earlier run
+            elif was_warm:  # what still writes there is of an earlier run
                 return self._made_new(tree)
             else:
                 whose = "the set-up" if fresh.made_for else "another process"

@@ -351,6 +351,34 @@ def test_no_poison_of_a_waiting_place_reaches_the_next_wave(
         assert changed == ()
 
 
+def test_a_file_that_comes_after_a_place_was_compared_with_its_tree_is_noticed(
+    runs_on: Callable[[str], Runs],
+) -> None:
+    runs, late = runs_on("memory"), list[Path]()
+    base = runs.trees[0]
+    runs.forget()
+    after_a_test(runs, base, Path.exists)
+    context, is_over = runs.begin(), False
+
+    def write(event: str, arguments: tuple[object, ...]) -> None:
+        """Write a file right after the place was compared, when its listing is noted."""
+        if is_over or late or event != "open" or "w" not in str(arguments[1]):
+            return
+        if str(arguments[0]).endswith(f"/{LISTING}"):
+            late.append(context.folder / "proving" / "1" / "lib" / "late.py")
+            late[0].write_text("raise SystemExit(0)\n")
+
+    sys.addaudithook(write)
+    try:
+        with context.test_checkout(base) as checkout:
+            state = exact_state(checkout.path)
+    finally:
+        is_over = True
+    context.close()
+    assert late
+    assert state == runs.exact[base]
+
+
 @pytest.mark.more
 @pytest.mark.parametrize(
     "where", [pytest.param("disk", marks=pytest.mark.sweep), pytest.param("memory")]
