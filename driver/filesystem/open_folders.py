@@ -73,30 +73,42 @@ def open_folder(root: Path, parts: Sequence[str], made: Undo | None = None) -> I
 
 
 class FoldersBelow:
-    """Folders below `root` that stay open until the block ends, each opened once, without following
-    links. Missing ones are created."""
+    """Opens folders below `root` one after the other, without following links. Missing ones are
+    created. Those above the last one stay open until the block ends: the next may be near."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._fds: list[int] = []
-        self._open = dict[tuple[str, ...], Folder]()
+        self._parts: tuple[str, ...] = ()
+        self._chain: list[Folder] = []  # the root, and a folder for each of the parts
 
     def __enter__(self) -> FoldersBelow:
-        self._open[()] = Folder(self._root, _descend(None, str(self._root), self._fds, follow=True))
+        fd = _descend(None, str(self._root), self._fds, follow=True)
+        self._chain.append(Folder(self._root, fd))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for fd in self._fds:
-            os.close(fd)
+        self._close(0)
 
     def at(self, parts: tuple[str, ...]) -> Folder:
-        """The folder at `parts`. Raises NotPlainError if a link or a file is on the way."""
-        if parts not in self._open:
-            folder, part = self.at(parts[:-1]), parts[-1]
+        """The folder at `parts`, open until the next call. Raises NotPlainError if a link or a file
+        is on the way."""
+        while self._parts != parts[: len(self._parts)]:
+            self._close(len(self._parts))
+        for part in parts[len(self._parts) :]:
+            folder = self._chain[-1]
             with suppress(FileExistsError):
                 folder.make(part)
-            self._open[parts] = _inside(folder, part, self._fds)
-        return self._open[parts]
+            self._chain.append(_inside(folder, part, self._fds))
+            self._parts = (*self._parts, part)
+        return self._chain[-1]
+
+    def _close(self, left: int) -> None:
+        """Close all folders but the first ones."""
+        for fd in self._fds[left:]:
+            os.close(fd)
+        del self._fds[left:], self._chain[left:]
+        self._parts = self._parts[: max(0, left - 1)]
 
 
 def _inside(folder: Folder, part: str, opened: list[int]) -> Folder:

@@ -19,7 +19,7 @@ from driver.backends.command import CommandDriver
 from driver.backends.recorded import RecordedFile
 from driver.backends.replay import apply_files
 from driver.domain.results import MODE_FILE, MODE_LINK
-from driver.filesystem.open_folders import NotPlainError
+from driver.filesystem.open_folders import FoldersBelow, NotPlainError
 from driver.filesystem.plain_copies import Below, copy_plain, make_folder, move_plain
 from driver.filesystem.safe_file_access import append_plain, link_plain, replace_plain
 from driver.git.private_git import PrivateGit, open_repository
@@ -288,3 +288,31 @@ def test_an_output_that_became_a_link_is_not_rewritten(tmp_path: Path) -> None:
     result, _ = counted_run("python -m pytest -q", tmp_path, {}, output, once)
     assert result.stdout == "my own\n"
     assert decoy.read_text() == whole[0]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted there")
+def test_folders_opened_one_after_the_other_follow_no_link_and_do_not_stay_open(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top" / "link").symlink_to("../elsewhere")
+
+    def still_open() -> int:
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names are all that is wanted
+
+    before = still_open()
+    with FoldersBelow(tmp_path / "top") as folders:
+        for number in range(40):
+            folders.at((str(number), "in")).link("made", "target")
+            with pytest.raises(NotPlainError):
+                folders.at((str(number), "in", "made", "x"))
+            with pytest.raises(NotPlainError):
+                folders.at(("link", "x"))
+        folders.at(()).link("last", "target")
+        assert still_open() <= before + 3
+    assert still_open() == before
+    assert [*(tmp_path / "elsewhere").iterdir()] == []
+    made = [tmp_path / "top" / str(number) / "in" / "made" for number in range(40)]
+    assert all(path.is_symlink() for path in made)
+    assert (tmp_path / "top" / "last").is_symlink()
