@@ -19,6 +19,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _TICK_S = 0.1
+_MOST_WAITING = 50  # folders of commands, which may be large, must not pile up
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,8 @@ def repeating(interval_s: float, work: Callable[[], None]) -> Iterator[None]:
 
 
 class Afterwards:
-    """Work that nobody waits for, done by one thread in the order in which it was given. Errors of
-    the system are nobody's either. `close` waits for what was given; later work is done at once."""
+    """Work in the background, done by one thread in the order in which it was given. Its OSErrors
+    are ignored. The caller does it at once if much is waiting, and after `close`, which waits."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -79,9 +80,9 @@ class Afterwards:
         self._closed = False
 
     def do(self, work: Callable[[], object]) -> None:
-        """Do the work soon."""
+        """Do the work soon, or now."""
         with self._lock:
-            if not self._closed:
+            if not self._closed and self._given.qsize() < _MOST_WAITING:
                 self._given.put(work)
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, daemon=True)

@@ -40,7 +40,8 @@ def remember(state_dir: Path, record: str) -> None:
     """Write the names of the folders without a `record`, if there are many new ones.
 
     Another process may note its run in an old folder at any time. It calls `forget` before and
-    after, and here the folders are looked into before and after, so one of the two sees the other.
+    after, and here the folders are looked into before and after, so one of the two sees the other,
+    unless this process is killed between the write and the look after it.
     """
     runs, known = state_dir / "runs", set(remembered(state_dir))
     with suppress(OSError, CannotRunError):

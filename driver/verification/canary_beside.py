@@ -1,9 +1,9 @@
 """Runs the canary of work beside the proof, while a slot for tests is idle.
 
 The canary judges a proof, and needs nothing of it to run. So with two idle slots an item waits for
-one run in place of two. It is done only where a test cannot tell that another one runs: code that
-could, would know which of the two is the canary. A proof that is not accepted or is repeated ends
-the run.
+one run in place of two. It is done only where tests share nothing that they can write: else one run
+could disturb the other, or know by it which of the two is the canary. A proof that is not accepted,
+or is repeated, ends the run.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class CanaryBeside:
 
 
 def _may_begin(work: ItemWork) -> bool:
-    """True if the work gets a canary test, and no test of the wave can tell that another runs."""
+    """True if the work gets a canary test, and two runs of its test may take place at once."""
     item, own = work.item, own_test(work.item)
     return (
         item.wave.settings.verify.canary

@@ -116,5 +116,16 @@ def test_work_for_afterwards_that_fails_stops_no_other() -> None:
     assert done == [1, 2]
 
 
+def test_work_for_afterwards_does_not_pile_up() -> None:
+    later, done, gate = Afterwards(), list[int](), threading.Event()
+    later.do(gate.wait)
+    for number in range(200):
+        later.do(partial(done.append, number))
+    assert 100 < len(done) < 200
+    gate.set()
+    later.close()
+    assert sorted(done) == [*range(200)]
+
+
 def test_nothing_given_is_nothing_to_wait_for() -> None:
     Afterwards().close()
