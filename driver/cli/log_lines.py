@@ -15,6 +15,7 @@ from driver.live.outputs import outputs
 from driver.terminal.amounts import tokens, usd
 from driver.terminal.safe_text import counted, describe_verdict, log_line
 from state_store.database import events as names
+from state_store.sql.unshipped import MOST_OF_OUTPUT, Output, unpacked
 
 Event = Mapping[str, Any]
 _MOST_BYTES = 4_000_000  # of the end of a file
@@ -78,6 +79,19 @@ def output_files(folder: Path) -> list[Path]:
     """The outputs of an item in the order of their last writing, with the prompts of its agents."""
     found = sorted((seen.st_mtime, name) for name, seen in outputs(folder, "prompt.txt"))
     return [folder / name for _, name in found]
+
+
+def kept_lines(output: Output, most: int | None) -> Iterator[str]:
+    """The last lines of an output of another machine, safe to print, and the place of the rest."""
+    end = unpacked(output.body or "", MOST_OF_OUTPUT)
+    lines = end.decode("utf-8", "replace").splitlines()
+    if len(end) < output.size:
+        part = "not in the database" if not end else f"before, {output.size - len(end)} bytes"
+        yield log_line(f"[... {part}: {output.path} on {output.host} ...]")
+    if most is not None and len(lines) > most:
+        yield f"[... {len(lines) - most} lines before; --lines 0 shows all ...]"
+        lines = lines[-most:]
+    yield from map(log_line, lines)
 
 
 class FileTail:

@@ -7,7 +7,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -129,7 +129,10 @@ class Log:
 
         runs = self._store.path.parent / "runs" / stored_slug(self.wave_id)
         folder = runs / stored_slug(str(self.slug))
-        for path in output_files(folder):
+        files = output_files(folder)
+        if last:
+            yield from self._kept({path.relative_to(folder).as_posix() for path in files})
+        for path in files:
             tail = self._tails.setdefault(path, FileTail(path, self._lines))
             for line in tail.more(last=last):
                 if self._shown != path:
@@ -138,6 +141,20 @@ class Log:
                     heading = log_line(f"== {name} ==")
                     yield heading if current().json else paint(heading, CYAN)
                 yield line
+
+    def _kept(self, here: Collection[str]) -> Iterator[str]:
+        """Yields the outputs on other machines, as far as the store has them."""
+        from driver.cli.log_lines import kept_lines
+        from driver.terminal.color import CYAN, paint
+        from driver.terminal.invocation import current
+        from driver.terminal.safe_text import log_line
+
+        wave, slug = self.wave_id, str(self.slug)
+        for one in self._store.read_unshipped(lambda book: book.printed(wave, slug)) or ():
+            if one.name not in here:
+                heading = log_line(f"== {one.name} on {one.host} ==")
+                yield heading if current().json else paint(heading, CYAN)
+                yield from kept_lines(one, self._lines)
 
 
 def _wave(store: Store, asked: str | None) -> str:

@@ -1,4 +1,5 @@
-"""Brings the work of a wave to where other machines find it, while the wave goes on.
+"""Brings the work of a wave to where other machines find it, while the wave goes on, and keeps the
+ends of its outputs in the store.
 
 That is a ref on the remote, or the store where there is no remote or it takes no such refs. Only
 work that Tidegate would ship goes there, which other files and secrets keep back. Nobody waits for
@@ -14,6 +15,7 @@ from contextlib import suppress
 
 from driver.agents.attempt import against
 from driver.execution.worker_pool import BackgroundTask
+from driver.handover.kept_outputs import OutputKeeper
 from driver.handover.remote_refs import commit_of, put_refs, ref_of
 from driver.run_state.context import Handover, ItemRun, Wave
 from driver.run_state.leases import LeasedElsewhereError
@@ -39,17 +41,19 @@ class Carrier(Handover):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[str, tuple[ItemRun, str]] = {}
+        self._waiting: dict[str, tuple[ItemRun, str | None]] = {}
         self._task: BackgroundTask[None] | None = None
         self._is_busy = False
         self._refs: dict[str, ItemRun] = {}
         self._trees: dict[str, str] = {}
         self._has_told = False
+        self._outputs: OutputKeeper | None = OutputKeeper()
 
-    def offer(self, item: ItemRun, tree: str) -> None:
-        """The item's work is `tree` now, and recorded."""
+    def offer(self, item: ItemRun, tree: str | None) -> None:
+        """A step of the item is recorded, and its work is `tree` now, if it has any."""
         with self._lock:
-            self._waiting[item.slug] = item, tree
+            before = self._waiting.get(item.slug)
+            self._waiting[item.slug] = item, tree or (before[1] if before else None)
             if not self._is_busy:
                 self._is_busy = True
                 self._task = BackgroundTask(self._carry)
@@ -58,11 +62,13 @@ class Carrier(Handover):
         """An earlier run put the item's work at a ref."""
         self._refs[ref] = item
 
-    def close(self) -> None:
+    def close(self, wave: Wave) -> None:
         """Bring what still waits to its place, and remove the refs of work that has shipped or is
         somewhere else now. What cannot be removed is left to `gc`."""
         if self._task is not None:
             self._task.result()
+        for item in wave.items:
+            self._keep_outputs(item)
         over = defaultdict[CloneContext, dict[str, str]](dict)
         with suppress(TidegateError):
             for ref, item in self._refs.items():
@@ -82,7 +88,7 @@ class Carrier(Handover):
                     return
             loads = []
             for item, tree in some.values():
-                if self._trees.get(item.slug) == tree:
+                if tree is None or self._trees.get(item.slug) == tree:
                     continue
                 with suppress(TidegateError, OSError):  # the step that comes to it reports it
                     loads += [load] if (load := _load_of(item, tree)) is not None else []
@@ -91,6 +97,20 @@ class Carrier(Handover):
                     self._bring(context, [load for load in loads if load.context is context])
                 except (TidegateError, OSError) as trouble:
                     self._tell(loads[0].item.wave, str(trouble))
+            for item, _ in some.values():
+                self._keep_outputs(item)
+
+    def _keep_outputs(self, item: ItemRun) -> None:
+        """Keep the item's outputs, unless that failed before in this wave: each try may wait."""
+        if self._outputs is None:
+            return
+        try:
+            self._outputs.keep(item)
+        except LeasedElsewhereError:  # the machine that has the item now keeps its own
+            return
+        except (TidegateError, OSError) as trouble:
+            self._outputs = None
+            item.wave.recorder.say(f"outputs are not in the database for other machines: {trouble}")
 
     def _bring(self, context: CloneContext, loads: Sequence[_Load]) -> None:
         on_remote = {load.place.ref: load.place.commit for load in loads if load.place.ref}

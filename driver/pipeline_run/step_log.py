@@ -59,8 +59,7 @@ class StepLog:
             self._saved.add(receipt.output)
         item.phases.append(receipt)
         item.wave.recorder.record(item.key, step)
-        if receipt.output is not None:
-            item.wave.handover.offer(item, receipt.output)
+        item.wave.handover.offer(item, receipt.output)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,13 +101,13 @@ class Ahead(Protocol):
 class Handover:
     """Work goes nowhere: no other machine shares the store."""
 
-    def offer(self, item: ItemRun, tree: str) -> None:
-        """The item's work is `tree` now, and recorded."""
+    def offer(self, item: ItemRun, tree: str | None) -> None:
+        """A step of the item is recorded, and its work is `tree` now, if it has any."""
 
     def inherit(self, item: ItemRun, ref: str) -> None:
         """An earlier run put the item's work at a ref of the remote."""
 
-    def close(self) -> None:
+    def close(self, wave: Wave) -> None:
         """Bring what still waits to its place."""
 
 

@@ -240,10 +240,20 @@ class Recorder:
 
         def handed(transaction: StoreTransaction) -> None:
             transaction.unshipped.put_place(key.slug, place)
+            transaction.unshipped.drop_patches(self._wave_id, key.slug)
             if patch:
                 transaction.unshipped.put_output(file, transaction.now.wall_s)
 
         self._log.change([key], handed)
+
+    def kept_outputs(self, key: ItemKey, outputs: Sequence[Output]) -> None:
+        """Keep what the item's agents and tests printed. Raises LeasedElsewhereError."""
+
+        def kept(transaction: StoreTransaction) -> None:
+            for one in outputs:
+                transaction.unshipped.put_output(one, transaction.now.wall_s)
+
+        self._log.change([key], kept)
 
     def taken_over(self, key: ItemKey, entry: Mapping[str, Any]) -> None:
         """Journal the entry of another machine's run as this one's. Raises CannotRunError."""

@@ -140,7 +140,7 @@ def _begun(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> Wave:
     folders = [one.folder for one in wave.repositories.values()]
     # If this run dies, the next run learns from this note which folders to clear up.
     cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders, wave.key))
-    cleanup.callback(wave.handover.close)
+    cleanup.callback(wave.handover.close, wave)
     cleanup.callback(wave.baselines.close)
     cleanup.callback(wave.ahead.close)
     take_snapshot(wave)

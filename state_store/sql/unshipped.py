@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from state_store.sql.connection import Connection
 
 T = TypeVar("T")
+MOST_OF_OUTPUT = 64 * 1024
+_PATCHES = "step-%.patch"
 
 
 class Place(NamedTuple):
@@ -42,7 +44,7 @@ class Unshipped(NamedTuple):
 
 class Output(NamedTuple):
     """A file of an item in the state folder of one machine: `path` on `host`. `body` is the packed
-    content; None if the file is too large."""
+    content, or the end of it; None if nothing of it is kept."""
 
     wave: str
     slug: str
@@ -99,7 +101,19 @@ class UnshippedBook:
 
     def drop(self, slug: str) -> None:
         """The item is shipped."""
+        self._connection.execute(
+            "DELETE FROM outputs WHERE wave = (SELECT wave FROM unshipped WHERE slug = ?) "
+            "AND slug = ? AND name LIKE ?",
+            (slug, slug, _PATCHES),
+        )
         self._connection.execute("DELETE FROM unshipped WHERE slug = ?", (slug,))
+
+    def drop_patches(self, wave: str, slug: str) -> None:
+        """The item's work of a wave is somewhere else now, or later work is."""
+        self._connection.execute(
+            "DELETE FROM outputs WHERE wave = ? AND slug = ? AND name LIKE ?",
+            (wave, slug, _PATCHES),
+        )
 
     def of(self, slugs: Collection[str]) -> dict[str, Unshipped]:
         """The rows of items by slug."""
@@ -123,6 +137,15 @@ class UnshippedBook:
         query = "SELECT body FROM outputs WHERE wave = ? AND slug = ? AND name = ?"
         row = self._connection.execute(query, (wave, slug, name)).fetchone()
         return row[0] if row else None
+
+    def printed(self, wave: str, slug: str) -> list[Output]:
+        """The outputs of an item's agents and tests, the oldest first."""
+        asked = (
+            "SELECT wave, slug, name, host, path, size, body FROM outputs "
+            "WHERE wave = ? AND slug = ? AND name NOT LIKE ? ORDER BY at, name"
+        )
+        found = self._connection.execute(asked, (wave, slug, _PATCHES)).fetchall()
+        return [Output(*row) for row in found]
 
 
 def _of_row(row: Sequence[Any]) -> Unshipped:
