@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import pytest
 
+from driver.domain.results import NOT_AT_FAULT
 from state_store.documents.errors import ExitCode
 from state_store.postgres.store import PostgresStore
 from tests.support.machines import Between, Machine, several, shifted_clock, surroundings
@@ -32,6 +34,7 @@ from tests.support.programs import Ran
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 SEED = int(os.environ.get("TIDEGATE_TEST_FIRST_SEED", "0"))
 EXPECTED = (0, 3)  # all shipped or nothing to do; others are at it, or a ceiling was reached
+CUT = re.compile("was not pushed|not verified|cannot be reached|nothing was recorded")
 TOKENS = 1000  # of each dispatch
 CONFIG = """
 [limits]
@@ -160,9 +163,9 @@ class Storm:
         ran = machine.work("--max-items", str(self.plan.wave), "--json")
         with self.lock:
             self.ends[ran.code] += 1
-            is_left = self.plan.cuts and ran.code == ExitCode.NOT_ALL_SHIPPED  # a push was cut
-            if ran.code not in (*EXPECTED, -9) and not is_left and not self._could_not_begin(ran):
-                self.odd.append(f"{machine.folder.name} ended with {ran.code}: {ran.err[-1200:]}")
+            if ran.code not in (*EXPECTED, -9) and not self._was_cut_off(ran):
+                told = f"{ran.err[-1200:]} {list(_left(ran))}"
+                self.odd.append(f"{machine.folder.name} ended with {ran.code}: {told}")
             if "ceiling" in ran.err + ran.out and ceiling == self.books.ceiling:
                 self.refusals += 1
                 with self.server_is_up:
@@ -172,6 +175,13 @@ class Storm:
             with self.lock:
                 self.told.update(str(one["slug"]) for one in shipped)
         self.done.wait(0.2)
+
+    def _was_cut_off(self, ran: Ran) -> bool:
+        """True if all that the run left is left because its connections were cut."""
+        if ran.code == ExitCode.NOT_ALL_SHIPPED and self.plan.cuts:
+            reasons = list(_left(ran))
+            return bool(reasons) and all(CUT.search(why) for why in reasons)
+        return self._could_not_begin(ran)
 
     def _could_not_begin(self, ran: Ran) -> bool:
         """True if the server was away before the run began its wave, and nothing was changed."""
@@ -267,6 +277,21 @@ class Storm:
         places = [path.name for path in (machine.folder / "work").glob("*/*")]
         if left := [name for name in places if "run" in name]:
             yield f"places are left: {left}"
+
+
+def _left(ran: Ran) -> Iterator[str]:
+    """Why the run left each of its items that it is at fault for, or why it ended without."""
+    try:
+        report = ran.report
+        records = (report.get("wave") or {}).get("built") or ()
+    except ValueError:
+        return
+    left = [record for record in records if not record["commit"]]
+    left = [record for record in left if record["verdict"] not in NOT_AT_FAULT]
+    keys = ("slug", "verdict", "error", "ship_error", "repairs", "phases")
+    yield from (str({key: record[key] for key in keys}) for record in left)
+    if not left:
+        yield str(report.get("error"))
 
 
 def trial(folder: Path, server: Server, plan: Plan, seed: int) -> None:
