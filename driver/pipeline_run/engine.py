@@ -40,7 +40,7 @@ NOTHING_DONE = "nothing was done: no step before this one has left any work"
 
 def run_pipeline(item: ItemRun, start: ResumePoint) -> ItemOutcome:
     """Run the steps from `start` on. Raises what keeps the item from going on."""
-    run = PipelineRun(item, start.attempts)
+    run = PipelineRun(item, start.attempts, start.again)
     ended = _run_steps(run, start.step)
     outcome = replace(
         item.outcome(ended.verdict, ended.reason),

@@ -34,10 +34,11 @@ from state_store.values.lazy_dataclass import dataclass, field, replace
 class PipelineRun:
     """An item's run through its pipeline. `open` work is not proven as it is; `gates` are those it
     has passed, `skipped_gates` those that the user skipped; `number` counts the dispatches at its
-    work, `proofs` the examinations of the last."""
+    work, `proofs` the examinations of the last; `again` of them are given once more."""
 
     item: ItemRun
     number: int
+    again: int = 0
     gates: list[Phase] = field(default_factory=list)
     skipped_gates: list[Phase] = field(default_factory=list)
     proofs: int = 0
@@ -51,7 +52,7 @@ class PipelineRun:
         self.open = not self.item.attempts or is_unproven(self.last)
         self.pipeline = self.item.pipeline
         self.wave, self.slug = self.item.wave, self.item.slug
-        self.cap = self.item.planned.policy.repair_cap
+        self.cap = self.item.planned.policy.repair_cap + self.again
         self.publish = self.pipeline.publishes
 
     @property

@@ -14,7 +14,7 @@ from pathlib import Path
 from driver.agents.attempt import UNPROVEN, against
 from driver.backend_api.driver import Usage
 from driver.domain import phase_receipt
-from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
+from driver.domain.phase_receipt import BUILDER, COMPLETED, REPAIRER, PhaseReceipt
 from driver.domain.results import RESUME, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import ReviewWord, settled_by
 from driver.domain.shipment import Shipment
@@ -35,12 +35,14 @@ from state_store.values.lazy_dataclass import dataclass, replace
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
     """The number, from 0, of the step at which an item goes on, the work as it is then, not proven,
-    and the phases that are done. `attempts` counts dispatches at the work."""
+    and the phases that are done. `attempts` counts dispatches at the work. `again` is 1 if one of
+    them was broken off and is given once more."""
 
     step: int = 0
     work: Attempt | None = None
     attempts: int = 0
     phases: tuple[PhaseReceipt, ...] = ()
+    again: int = 0
 
 
 def finish_pending(wave: Wave, states: Mapping[str, ResumeState]) -> None:
@@ -123,7 +125,15 @@ def begin_at(item: ItemRun, state: ResumeState) -> ResumePoint:
         step = position.next_step(pipeline, phases)
         if step <= pipeline.steps.index(pipeline.first_agent):  # it did not come to its end
             return ResumePoint(attempts=state.attempts)
-    return ResumePoint(step, work, work.number, phase_receipt.remembered(phases))
+    known = phase_receipt.remembered(phases)
+    return ResumePoint(step, work, work.number, known, _broken_off(state))
+
+
+def _broken_off(state: ResumeState) -> int:
+    """1 if the earlier run was killed while an agent repaired, and 0 if not. It is 1 as well after
+    many such kills, so that work which ends every run gets one dispatch more at most."""
+    ended = sum(one.role in (BUILDER, REPAIRER) for one in state.phases)
+    return int(0 < ended < state.number)
 
 
 def carry_over(item: ItemRun, state: ResumeState) -> None:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for proce
 KILLED = -signal.SIGKILL
 BY_POLICY, CANNOT_RUN = 3, 4
 REPAIR_CAP = 1  # of tier 1
+IN_THE_REPAIR = "process.after_finish@4=kill"  # a look at the remote, agent, test, agent
 KIB = 1024
 MORE_ROOMS = (32 * KIB, 64 * KIB, 96 * KIB, 128 * KIB, 256 * KIB, 1024 * KIB)
 
@@ -49,6 +50,31 @@ def test_a_line_gets_no_more_agents_for_being_killed(folder: Path) -> None:
     assert judged.verdicts == {"red": "failed"}
     assert "2 attempts were used up" in judged.err
     assert yard.commits() == {}
+
+
+@beside
+def test_a_repair_that_a_kill_broke_off_is_given_once_more(folder: Path) -> None:
+    yard = Yard(folder, slugs=("b",))
+    yard.environ["TIDEGATE_VERIFY_RED_FIRST"] = "off"
+    assert yard.run(IN_THE_REPAIR).code == KILLED
+    assert yard.dispatched()["b"] == 2
+    again = yard.run()
+    assert again.code == 0, again.err
+    assert yard.dispatched()["b"] == 3
+    assert yard.wrong() == []
+
+
+@pytest.mark.more
+@beside
+def test_a_repair_that_kills_each_run_is_not_given_for_ever(folder: Path) -> None:
+    yard = Yard(folder, slugs=("red",))
+    yard.environ["TIDEGATE_VERIFY_RED_FIRST"] = "off"
+    agents = []
+    for point in (IN_THE_REPAIR, "process.after_finish@3=kill"):
+        assert yard.run(point).code == KILLED
+        agents.append(yard.dispatched()["red"])
+    assert yard.run().code == 1
+    assert [*agents, yard.dispatched()["red"]] == [2, 3, 3]
 
 
 Left = tuple[Yard, Rewound]
