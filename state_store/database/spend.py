@@ -119,6 +119,10 @@ class Overrun:
 
 _PURPOSE = tuple(field.name for field in fields(Purpose))
 _CHARGE = tuple(field.name for field in fields(Charge))
+INSERT_USE = (
+    f"INSERT INTO spend(stamp, day, {', '.join(_PURPOSE)}, holder, since, until, "
+    "reserved_tokens, reserved_usd) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)"
+)
 _TOTAL = """SELECT
     COALESCE(SUM(CASE WHEN settled IS NULL THEN 0 ELSE tokens END), 0),
     COALESCE(SUM(CASE WHEN settled IS NULL THEN 0 ELSE usd END), 0),
@@ -147,11 +151,8 @@ class SpendBook:
         while self._connection.execute(taken, (_text(moment),)).fetchone():
             moment += timedelta(microseconds=1)
         stamp = _text(moment)
-        written = self._connection.execute(
-            f"INSERT INTO spend(stamp, day, {', '.join(_PURPOSE)}, holder, since, until, "
-            "reserved_tokens, reserved_usd) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            (stamp, day_of(stamp), *_values(purpose), holder, now, until, tokens, usd),
-        )
+        row = (stamp, day_of(stamp), *_values(purpose), holder, now, until, tokens, usd)
+        written = self._connection.execute(INSERT_USE, row)
         return Reserved(written.lastrowid or 0, stamp, purpose, tokens, usd)
 
     def settle(self, reserved: Reserved, charge: Charge, now: float) -> bool:

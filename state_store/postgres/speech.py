@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 from state_store.database.schema import INSERT_EVENT
+from state_store.database.spend import INSERT_USE
 
 _NEW_EVENT = (
     "INSERT INTO events(id, ts, actor, stream, type, payload, version, hash) VALUES("
@@ -37,10 +38,10 @@ def spoken(sql: str) -> str:
 class PgRows:
     """The result of a statement."""
 
-    __slots__ = ("_connection", "_cursor")
+    __slots__ = ("_cursor",)
 
-    def __init__(self, cursor: Any, connection: Any) -> None:
-        self._cursor, self._connection = cursor, connection
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
 
     @property
     def rowcount(self) -> int:
@@ -50,12 +51,10 @@ class PgRows:
 
     @property
     def lastrowid(self) -> int | None:
-        """The id that `RETURNING` gave, or else the newest of a sequence."""
+        """The id that `RETURNING` gave; None after another statement."""
         if self._cursor.description is None:
-            found = self._connection.execute("SELECT lastval()")
-        else:
-            found = self._cursor
-        number: int = found.fetchone()[0]
+            return None
+        number: int = self._cursor.fetchone()[0]
         return number
 
     def fetchone(self) -> Any:
@@ -89,10 +88,11 @@ class Speaker:
             cursor = self.raw.execute(f"{spoken(sql)} RETURNING id", parameters)
             self.last_id = cursor.fetchone()[0]
             cursor.scroll(0, mode="absolute")
-            return PgRows(cursor, self.raw)
+            return PgRows(cursor)
         if sql.startswith("INSERT INTO events"):
             self.last_id = None
-        return PgRows(self.raw.execute(spoken(sql), parameters), self.raw)
+        statement = f"{spoken(sql)} RETURNING id" if sql == INSERT_USE else spoken(sql)
+        return PgRows(self.raw.execute(statement, parameters))
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> None:
         """Run one statement for each of many rows."""
