@@ -187,12 +187,12 @@ class Storm:
         return self._could_not_begin(ran)
 
     def _could_not_begin(self, ran: Ran) -> bool:
-        """True if the server was away before the run began its wave, and nothing was changed."""
+        """True if the server was away before the run began its wave."""
         return (
             self.plan.restarts + self.plan.cuts > 0
             and ran.code == ExitCode.CANNOT_RUN_HERE
             and any(why in ran.err for why in ("cannot be reached", "nothing was recorded"))
-            and "wave " not in ran.err
+            and not _began_a_wave(ran)
         )
 
     def _faults(self) -> None:
@@ -280,6 +280,12 @@ class Storm:
         places = [path.name for path in (machine.folder / "work").glob("*/*")]
         if left := [name for name in places if "run" in name]:
             yield f"places are left: {left}"
+
+
+def _began_a_wave(ran: Ran) -> bool:
+    with suppress(ValueError):
+        return bool(json.loads(ran.out).get("wave"))
+    return bool(ran.out)
 
 
 def _left(ran: Ran) -> Iterator[str]:
