@@ -90,7 +90,7 @@ class Gateway:
         go.close()
 
     def _drawn(self, kind: str, size: int) -> tuple[float, int]:
-        """For how long these bytes are held back, and how many of them are passed on."""
+        """The time to hold these bytes back, and the number of them to pass on."""
         with self._lock:
             is_slow = self._draw.randrange(SLOW_ONE_IN) == 0
             pause_s = self._draw.uniform(0, SLOW_S) if is_slow else 0.0

@@ -150,7 +150,7 @@ class Between:
         self._program.stdin.flush()
 
     def end(self) -> int:
-        """How many connections it has cut."""
+        """Stop it; returns the number of connections that it has cut."""
         try:
             told, _ = self._program.communicate(timeout=60)
         finally:

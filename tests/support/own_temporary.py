@@ -31,7 +31,7 @@ def begin(config: pytest.Config) -> None:
     above = IN_MEMORY if is_usual and _is_roomy(IN_MEMORY) else Path(tempfile.gettempdir())
     for left in above.glob(f"{PREFIX}*"):
         pid = left.name.removeprefix(PREFIX)
-        if pid.isdecimal() and not _is_running(int(pid)):
+        if pid.isdecimal() and (int(pid) == os.getpid() or not _is_running(int(pid))):
             shutil.rmtree(left, ignore_errors=True)
     own = above / f"{PREFIX}{os.getpid()}"
     own.mkdir()
@@ -49,7 +49,7 @@ def end(config: pytest.Config, *, failed: bool) -> None:
 
 
 def _is_roomy(folder: Path) -> bool:
-    """Whether programs can be written there and started, and enough of it is free."""
+    """True if programs can be written and started there, and enough of it is free."""
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         return False
     found = os.statvfs(folder)
