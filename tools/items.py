@@ -106,6 +106,8 @@ def _text(file: str) -> str:
 
     try:
         if file == _STDIN:
+            if sys.stdin is None:
+                raise InputError("stdin is closed: name a file")
             return sys.stdin.buffer.read().decode("utf-8-sig")
         return read_text(Path(file))
     except BadFileError as error:

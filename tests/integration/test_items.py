@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import secrets
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,3 +187,10 @@ def test_another_machine_sees_an_import_into_a_file_at_once(
     done = call(tidegate.main, "items", "export", "--state-dir", "elsewhere")
     assert [one["id"] for one in json.loads(done.out)["items"]] == ["A", "B"]
     keep_rows(top / "elsewhere", None)
+
+
+def test_a_closed_stdin_is_told(tmp_path: Path) -> None:
+    program = Path(__file__).parents[2] / "tools" / "items.py"
+    words = f"{sys.executable} {program} import - --state-dir {tmp_path} <&-"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "items: stdin is closed: name a file\n")
