@@ -53,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     from contextlib import suppress
 
-    from driver.maintenance.reclaim import DAY_S, FAILED, Scope, reclaim
+    from driver.maintenance.findings import Scope
+    from driver.maintenance.reclaim import DAY_S, FAILED, reclaim
     from driver.maintenance.reproduce import existing_state, surroundings
     from driver.preparation.kept_places import folder_of
     from driver.workspace.setup import place_limits
@@ -69,6 +70,8 @@ def _run(args: argparse.Namespace) -> int:
         environ=place.settings.environ,
         older_than_s=older_than_s,
         dry=args.dry_run,
+        remote=place.settings.ship.remote,
+        schema=place.settings.state.schema,
         places=replace(limits, age_s=min(limits.age_s, older_than_s)),
     )
     steps = show_each(reclaim(scope), as_json=args.json)

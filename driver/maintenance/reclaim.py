@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,12 @@ from driver.execution.process_marks import carrying_mark
 from driver.filesystem.temporary import scratch_folders
 from driver.filesystem.tree import remove_tree
 from driver.git.branch_view import HEADS, REMOTE_HEADS, BranchView
-from driver.git.private_git import Repository
+from driver.maintenance.findings import Found, Scope
+from driver.maintenance.handover_leftovers import leftovers_of_machines
 from driver.maintenance.leftovers import BRANCH, leftovers
 from driver.maintenance.past_waves import live_waves, past_waves
 from driver.preparation.copies import remove_folder
-from driver.preparation.kept_places import FOLDER, Limits, is_ours, places_in, surplus
+from driver.preparation.kept_places import FOLDER, is_ours, places_in, surplus
 from driver.preparation.removal import SUFFIX
 from driver.publishing.wave_branches import forget, merged_into, pending_refs, wave_branches
 from driver.run_state.run_registry import clear_up, dead_runs
@@ -58,20 +59,6 @@ MESSAGE = "told"  # the word in the JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """The scope of a clean-up. `root` is the cache folder of `repository`; both are None without a
-    repository. `older_than_s` applies to things of an unknown owner, `places` to kept places."""
-
-    state_dir: Path
-    repository: Repository | None
-    root: Path | None
-    environ: Mapping[str, str]
-    older_than_s: float
-    places: Limits
-    dry: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """A thing and the result: `done` is REMOVED, KEPT, WOULD_REMOVE, FAILED or MESSAGE."""
 
@@ -90,20 +77,17 @@ class Step:
         return {"kind": self.kind, "name": self.name, "done": self.done, "why": self.why or None}
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A thing that Tidegate made. Without `remove` it stays."""
-
-    kind: str
-    name: str
-    why: str
-    remove: Callable[[], object] | None = None
-
-
 def reclaim(scope: Scope) -> Iterator[Step]:
     """Remove what can be removed, step by step; with `dry` only report it."""
     yield from _dead_runs(scope)
-    finders = [_temporary_files, _scratch, _old_runs, _old_journal, _old_events]
+    finders = [
+        _temporary_files,
+        _scratch,
+        _old_runs,
+        _old_journal,
+        leftovers_of_machines,
+        _old_events,
+    ]
     if scope.repository is not None:
         finders = [_workspaces, _kept_places, _pending_refs, _branches, *finders]
     for finder in finders:
@@ -111,7 +95,7 @@ def reclaim(scope: Scope) -> Iterator[Step]:
             yield from _carried_out(found, dry=scope.dry)
 
 
-def _carried_out(found: _Found, *, dry: bool) -> Iterator[Step]:
+def _carried_out(found: Found, *, dry: bool) -> Iterator[Step]:
     if found.remove is None:
         yield Step(found.kind, found.name, KEPT, found.why)
     elif dry:
@@ -140,7 +124,7 @@ def _dead_runs(scope: Scope) -> Iterator[Step]:
         yield Step("run", "", MESSAGE, line)
 
 
-def _workspaces(scope: Scope) -> Iterator[_Found]:
+def _workspaces(scope: Scope) -> Iterator[Found]:
     assert scope.root is not None
     for folder in sorted(scope.root.glob("*/")):
         if folder.name == FOLDER:
@@ -153,7 +137,7 @@ def _workspaces(scope: Scope) -> Iterator[_Found]:
             yield _workspace(scope, folder)
 
 
-def _kept_places(scope: Scope) -> Iterator[_Found]:
+def _kept_places(scope: Scope) -> Iterator[Found]:
     """Clones and test checkouts that wait for their next use."""
     assert scope.root is not None
     for folder in sorted((scope.root / FOLDER).glob("*/")):
@@ -163,23 +147,23 @@ def _kept_places(scope: Scope) -> Iterator[_Found]:
             mb = f"{place.facts.size / 1e6:.0f} MB"
             drop = partial(remove_folder, place.path, scope.environ) if place.path in gone else None
             why = "too old, or too many are kept" if drop else "it waits for its next use"
-            yield _Found("place", str(place.path), f"{why} ({mb})", drop)
+            yield Found("place", str(place.path), f"{why} ({mb})", drop)
         known = {one.path for one in places}
         for path in folder.iterdir() if is_ours(folder) else ():
             if path not in known and _age_s(path) > _MOMENT_S:
                 drop = partial(remove_folder, path, scope.environ)
-                yield _Found("place", str(path), "it is damaged", drop)
+                yield Found("place", str(path), "it is damaged", drop)
 
 
-def _of_ended_run(scope: Scope, folder: Path) -> _Found:
+def _of_ended_run(scope: Scope, folder: Path) -> Found:
     """A folder that its run emptied of all work, and left to a process that removes it."""
     if users := users_of(folder.resolve()):
-        return _Found("workspaces", str(folder), f"process {users[0]} uses it")
+        return Found("workspaces", str(folder), f"process {users[0]} uses it")
     remove = partial(remove_folder, folder, scope.environ)
-    return _Found("workspaces", str(folder), "its run has ended", remove)
+    return Found("workspaces", str(folder), "its run has ended", remove)
 
 
-def _workspace(scope: Scope, folder: Path) -> _Found:
+def _workspace(scope: Scope, folder: Path) -> Found:
     owner = owner_of(folder)
     users = users_of(folder.resolve())
     if owner and not users:
@@ -191,8 +175,8 @@ def _workspace(scope: Scope, folder: Path) -> _Found:
     elif (owner is None or owner.is_from_elsewhere) and _is_young(scope, folder):
         why = "its owner cannot be checked (another machine, or a restart), and it is not old"
     else:
-        return _Found("workspaces", str(folder), "", partial(_saved_and_removed, scope, folder))
-    return _Found("workspaces", str(folder), why)
+        return Found("workspaces", str(folder), "", partial(_saved_and_removed, scope, folder))
+    return Found("workspaces", str(folder), why)
 
 
 def _is_young(scope: Scope, folder: Path) -> bool:
@@ -210,19 +194,19 @@ def _saved_and_removed(scope: Scope, folder: Path) -> list[str]:
     return messages
 
 
-def _pending_refs(scope: Scope) -> Iterator[_Found]:
+def _pending_refs(scope: Scope) -> Iterator[Found]:
     repo, environ = scope.repository, scope.environ
     assert repo is not None
     for ref, commit in pending_refs(repo, environ):
         held = BranchView(repo, environ).branches_with(commit, HEADS, REMOTE_HEADS)
         if held:
             drop = _forgetting(scope, ref, commit)
-            yield _Found("ref", ref, f"{held[0]} has its commits", drop)
+            yield Found("ref", ref, f"{held[0]} has its commits", drop)
         else:
-            yield _Found("ref", ref, f"no branch has its commits: git branch NAME {commit[:12]}")
+            yield Found("ref", ref, f"no branch has its commits: git branch NAME {commit[:12]}")
 
 
-def _branches(scope: Scope) -> Iterator[_Found]:
+def _branches(scope: Scope) -> Iterator[Found]:
     repo, environ = scope.repository, scope.environ
     assert repo is not None
     waves = {wave.wave_id: wave for wave in past_waves(scope.state_dir)}
@@ -231,13 +215,13 @@ def _branches(scope: Scope) -> Iterator[_Found]:
         start = wave.started_from(repo.top) if wave else None
         home = merged_into(BranchView(repo, environ), branch.commit, start)
         if branch.checked_out:
-            yield _Found("branch", branch.name, "it is checked out")
+            yield Found("branch", branch.name, "it is checked out")
         elif not home:
             where = start or repo.branch or "any branch"
-            yield _Found("branch", branch.name, f"it is not merged into {where}")
+            yield Found("branch", branch.name, f"it is not merged into {where}")
         else:
             drop = _forgetting(scope, HEADS + branch.name, branch.commit)
-            yield _Found("branch", branch.name, f"it is merged into {home}", drop)
+            yield Found("branch", branch.name, f"it is merged into {home}", drop)
 
 
 def _forgetting(scope: Scope, ref: str, commit: str) -> Callable[[], object]:
@@ -246,22 +230,22 @@ def _forgetting(scope: Scope, ref: str, commit: str) -> Callable[[], object]:
     return partial(forget, repo, ref, commit, scope.environ)
 
 
-def _temporary_files(scope: Scope) -> Iterator[_Found]:
+def _temporary_files(scope: Scope) -> Iterator[Found]:
     """Files that a killed writer had not yet renamed."""
     for folder, _, names in os.walk(scope.state_dir):
         for path in (Path(folder, name) for name in sorted(names) if _TEMPORARY.fullmatch(name)):
             if _age_s(path) > _MOMENT_S:
-                yield _Found("temporary file", str(path), "", path.unlink)
+                yield Found("temporary file", str(path), "", path.unlink)
 
 
-def _scratch(scope: Scope) -> Iterator[_Found]:
+def _scratch(scope: Scope) -> Iterator[Found]:
     """Temporary folders of this user's killed runs. They count as unused by their age."""
     for folder in scratch_folders(scope.environ):
         if not _is_young(scope, folder) and not users_of(folder.resolve()):
-            yield _Found("scratch folder", str(folder), "", partial(remove_tree, folder))
+            yield Found("scratch folder", str(folder), "", partial(remove_tree, folder))
 
 
-def _old_runs(scope: Scope) -> Iterator[_Found]:
+def _old_runs(scope: Scope) -> Iterator[Found]:
     live, left = live_waves(scope.state_dir), leftovers(scope.state_dir, scope.environ)
     kept = {one.wave: one.item for one in left if one.kind == BRANCH}
     for wave in past_waves(scope.state_dir):
@@ -270,14 +254,14 @@ def _old_runs(scope: Scope) -> Iterator[_Found]:
             continue
         if wave.patches:
             why = f"it has work that was not shipped: {wave.patches[0]}"
-            yield _Found("outputs", str(folder), why)
+            yield Found("outputs", str(folder), why)
         elif folder.name in kept:
-            yield _Found("outputs", str(folder), f"branch {kept[folder.name]} is not merged")
+            yield Found("outputs", str(folder), f"branch {kept[folder.name]} is not merged")
         else:
-            yield _Found("outputs", str(folder), "", partial(remove_tree, folder))
+            yield Found("outputs", str(folder), "", partial(remove_tree, folder))
 
 
-def _old_journal(scope: Scope) -> Iterator[_Found]:
+def _old_journal(scope: Scope) -> Iterator[Found]:
     """Journal entries of shipped and merged items. Other entries are needed: without them, a resume
     would build the item again."""
     repo = scope.repository
@@ -294,10 +278,10 @@ def _old_journal(scope: Scope) -> Iterator[_Found]:
         if not isinstance(written, int | float) or time.time() - written < scope.older_than_s:
             continue
         if branches.is_in_head(str(entry.get("commit") or "")):
-            yield _Found("journal entry", str(path), "it is shipped and merged", path.unlink)
+            yield Found("journal entry", str(path), "it is shipped and merged", path.unlink)
 
 
-def _old_events(scope: Scope) -> Iterator[_Found]:
+def _old_events(scope: Scope) -> Iterator[Found]:
     """Events of ended waves, which an archive keeps, and pages without events."""
     database = scope.state_dir / STATE_DB_FILENAME
     if not has_begun(database):
@@ -306,16 +290,16 @@ def _old_events(scope: Scope) -> Iterator[_Found]:
     try:
         old = look_for_old(database, time.time() - scope.older_than_s, live)
     except TidegateError as trouble:
-        yield _Found("past events", name_of(database), str(trouble))
+        yield Found("past events", name_of(database), str(trouble))
         return
     for path in old.unnoted:
-        yield _Found("archive", str(path), "", partial(_spare_removed, database, path))
+        yield Found("archive", str(path), "", partial(_spare_removed, database, path))
     if old.parts or old.is_sparse:
         waves = sum(part.stream.startswith(WAVE_PREFIX) for part in old.parts)
         aged = f"{waves} waves are old" if waves else "events of long streams are old"
         why = aged if old.parts else "the database has free pages"
         remove = partial(_archived, database, old.parts, is_alone=not live)
-        yield _Found("past events", name_of(database), why, remove)
+        yield Found("past events", name_of(database), why, remove)
 
 
 def _spare_removed(database: Path, path: Path) -> None:

@@ -72,6 +72,10 @@ def unpacked(body: str, most: int) -> bytes:
 
 _ENTRY = "slug, wave, host, folder, path, entry"
 _PLACE = "base, tree, ref, commit_id, size"
+_OLD = (
+    "o.at < ? AND NOT (o.name LIKE ? AND EXISTS "
+    "(SELECT 1 FROM unshipped AS u WHERE u.slug = o.slug AND u.wave = o.wave))"
+)
 
 
 class UnshippedBook:
@@ -107,6 +111,38 @@ class UnshippedBook:
             (slug, slug, _PATCHES),
         )
         self._connection.execute("DELETE FROM unshipped WHERE slug = ?", (slug,))
+
+    def older(self, before: float) -> list[Unshipped]:
+        """The rows that were last written before a time."""
+        asked = f"SELECT {_ENTRY}, {_PLACE} FROM unshipped WHERE at < ? ORDER BY slug"
+        return [_of_row(row) for row in self._connection.execute(asked, (before,)).fetchall()]
+
+    def refs(self) -> set[str]:
+        """The refs at which work is."""
+        asked = "SELECT ref FROM unshipped WHERE ref <> ''"
+        return {row[0] for row in self._connection.execute(asked).fetchall()}
+
+    def drop_older(self, slug: str, before: float) -> None:
+        """Nobody went on with the item's work, if its row is still as old."""
+        if self._connection.execute(
+            "SELECT 1 FROM unshipped WHERE slug = ? AND at < ?", (slug, before)
+        ).fetchone():
+            self.drop(slug)
+
+    def count_of_old_outputs(self, before: float) -> int:
+        """The number of outputs from before a time, without the patches of unshipped work."""
+        asked = f"SELECT COUNT(*) FROM outputs AS o WHERE {_OLD}"
+        found: int = self._connection.execute(asked, (before, _PATCHES)).fetchone()[0]
+        return found
+
+    def drop_old_outputs(self, before: float, most: int) -> int:
+        """Remove some of them, and return their number."""
+        gone = self._connection.execute(
+            "DELETE FROM outputs WHERE (wave, slug, name) IN "
+            f"(SELECT wave, slug, name FROM outputs AS o WHERE {_OLD} LIMIT ?) RETURNING 1",
+            (before, _PATCHES, most),
+        )
+        return len(gone.fetchall())
 
     def drop_patches(self, wave: str, slug: str) -> None:
         """The item's work of a wave is somewhere else now, or later work is."""

@@ -11,7 +11,8 @@ import pytest
 
 from driver.diagnostics.places import workspaces_of
 from driver.git.private_git import open_repository
-from driver.maintenance.reclaim import REMOVED, Scope, Step, reclaim
+from driver.maintenance.findings import Scope
+from driver.maintenance.reclaim import REMOVED, Step, reclaim
 from driver.preparation.kept_places import TREE, KeptPlace, Limits, identity_of, places_in
 from tests.support.waves import Scene, item, writes
 

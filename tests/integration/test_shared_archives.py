@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.maintenance.reclaim import Scope, reclaim
+from driver.maintenance.findings import Scope
+from driver.maintenance.reclaim import reclaim
 from driver.preparation.kept_places import Limits
 from state_store.database.store import EventStore
 from state_store.moving.copying import copy
