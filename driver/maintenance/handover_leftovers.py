@@ -39,6 +39,7 @@ def leftovers_of_machines(scope: Scope) -> Iterator[Found]:
 
 
 def _old_work(scope: Scope, store: Store) -> Iterator[Found]:
+    """Rows that are old, of items that no run holds."""
     before = store.clock.now().wall_s - scope.older_than_s
     for row in store.read_unshipped(lambda book: book.older(before)) or ():
         if not _is_held(store, row.slug):

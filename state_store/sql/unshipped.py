@@ -123,7 +123,7 @@ class UnshippedBook:
         return {row[0] for row in self._connection.execute(asked).fetchall()}
 
     def drop_older(self, slug: str, before: float) -> None:
-        """Nobody went on with the item's work, if its row is still as old."""
+        """Remove an item's row, if it is still as old."""
         if self._connection.execute(
             "SELECT 1 FROM unshipped WHERE slug = ? AND at < ?", (slug, before)
         ).fetchone():
