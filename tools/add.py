@@ -92,11 +92,12 @@ def _prompt(asked: argparse.Namespace) -> str:
     """The task: of the flag, of the file, or the title."""
     from state_store.documents.errors import InputError
     from state_store.documents.files import read_text
+    from tools.importers.input_text import input_text
 
     if asked.prompt is not None and asked.prompt_file is not None:
         raise InputError("give --prompt or --prompt-file, not both")
     if asked.prompt_file == "-":
-        return sys.stdin.read()
+        return input_text(asked.prompt_file)
     if asked.prompt_file is not None:
         return read_text(Path(asked.prompt_file))
     return str(asked.title if asked.prompt is None else asked.prompt)

@@ -69,18 +69,12 @@ def _run(args: argparse.Namespace) -> int:
 def _drafts(kind: str, path: str) -> Drafts:
     from state_store.documents import strict_json
     from state_store.documents.errors import InputError
-    from state_store.documents.files import BadFileError, read_text
     from tools.importers import csv, github, markdown
+    from tools.importers.input_text import input_text
 
     if kind == "markdown":
         return markdown.convert(Path(path))
-    try:
-        is_stdin = path == "-"
-        text = sys.stdin.buffer.read().decode("utf-8-sig") if is_stdin else read_text(Path(path))
-    except BadFileError as error:
-        raise InputError(f"{error}: name a file in UTF-8") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"stdin is not UTF-8 (byte {error.start})") from error
+    text = input_text(path)
     if kind == "csv":
         return csv.convert(text)
     try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from driver.cli.flags import Parser
     from driver.maintenance.backlog_place import BacklogPlace
 
-_STDIN = "-"
+_STDIO = "-"
 _ACTOR = "items"
 
 
@@ -40,7 +40,7 @@ def build_parser() -> Parser:
     taken.add_argument("--update", action="store_true", help="change items that are there already")
     taken.add_argument("--dry-run", action="store_true", help="only check, and show the changes")
     given = words.add_parser("export", help="write all items as JSON")
-    given.add_argument("file", metavar="FILE", nargs="?", help="(default: stdout)")
+    given.add_argument("file", metavar="FILE", nargs="?", help="(default: -, stdout)")
     words.metavar = f"{{{','.join(words.choices)}}}"
     for word in (taken, given):
         word.add_argument("--tracker", metavar="FILE", help="(default: STATE_DIR/tracker.json)")
@@ -65,9 +65,10 @@ def _run(asked: argparse.Namespace) -> int:
 def _import(asked: argparse.Namespace, place: BacklogPlace) -> int:
     from driver.maintenance.item_exchange import imported
     from state_store.documents.item_id import id_of
+    from tools.importers.input_text import input_text
     from tools.program import show
 
-    decide = imported(_text(asked.file), asked.file, update=asked.update)
+    decide = imported(input_text(asked.file), asked.file, update=asked.update)
     made = decide(place.items()) if asked.dry_run else place.change(decide, _ACTOR)
     added = [id_of(item) for item in made.added]
     document = {
@@ -90,7 +91,7 @@ def _export(asked: argparse.Namespace, place: BacklogPlace) -> int:
     from tools.program import show
 
     document = tracker_document(place.items())
-    if asked.file is None:
+    if asked.file in (None, _STDIO):
         show(document, [json.dumps(document, indent=2)], as_json=asked.json)
         return 0
     write_json_atomic(Path(asked.file), document)
@@ -98,22 +99,6 @@ def _export(asked: argparse.Namespace, place: BacklogPlace) -> int:
     answer = {"backlog": place.name, "file": asked.file, "items": count}
     show(answer, [f"{count} items of {place.name} are in {asked.file}"], as_json=asked.json)
     return 0
-
-
-def _text(file: str) -> str:
-    from state_store.documents.errors import InputError
-    from state_store.documents.files import BadFileError, read_text
-
-    try:
-        if file == _STDIN:
-            if sys.stdin is None:
-                raise InputError("stdin is closed: name a file")
-            return sys.stdin.buffer.read().decode("utf-8-sig")
-        return read_text(Path(file))
-    except BadFileError as error:
-        raise InputError(f"{error}: name a file in UTF-8") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"stdin is not UTF-8 (byte {error.start})") from error
 
 
 if __name__ == "__main__":

@@ -78,6 +78,9 @@ def test_an_export_is_what_an_import_takes(place: Path) -> None:
     assert json.loads(done.out)["added"] == ["A", "B", "C"]
     assert list(items_of(place).values()) == wanted
     assert call(tidegate.main, "items", "export", "out.json").code == 0
+    dash = call(tidegate.main, "items", "export", "-")
+    assert json.loads(dash.out) == json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert not Path("-").exists()
     again = call(tidegate.main, "items", "import", "out.json", "--json")
     assert again.code == 0, again.err
     assert json.loads(again.out)["added"] == json.loads(again.out)["updated"] == []
