@@ -80,6 +80,11 @@ def _place(named: str, schema: str | None) -> Path | Address:
         if named.startswith(_URLS):
             _refuse_password(named)
         return Address(url, schema or (known.schema if known else DEFAULT_SCHEMA))
+    scheme, is_address, _ = named.partition("://")
+    if is_address and not os.path.lexists(named):
+        raise InputError(
+            f"an address of a PostgreSQL database begins with postgresql://, not with {scheme}://"
+        )
     if schema is not None:
         raise InputError(f"{named} is no server, so it has no schema")
     path = Path(named)

@@ -254,6 +254,17 @@ def test_a_password_is_not_taken_from_the_command_line(folder: Path) -> None:
         assert "TIDEGATE_STATE_URL" in done.err
 
 
+@pytest.mark.parametrize("scheme", ["postgressql", "postgresq", "Postgresql", "mysql"])
+def test_a_misspelt_address_is_no_folder(folder: Path, scheme: str) -> None:
+    url = f"{scheme}://me:hidden1@host/db"
+    for words in (("state", url), (url, "state")):
+        done = state_copy(*words)
+        assert (done.code, done.out) == (2, "")
+        assert "begins with postgresql://" in done.err
+        assert "hidden1" not in done.err
+    assert not list(folder.glob(f"{scheme}*"))
+
+
 def test_the_url_of_the_settings_is_used_by_its_word(
     folder: Path, address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
