@@ -6,6 +6,7 @@ import configparser
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -200,6 +201,29 @@ def test_the_runners_of_the_matrix_share_one_database_and_have_bounds() -> None:
         }
         assert url == "${{ secrets.TIDEGATE_STATE_URL }}"
         assert not any("cache" in s.get("uses", "") for s in job["steps"]), "the database has it"
+
+
+@pytest.mark.parametrize(("name", "passed"), [("github", {0}), ("github-matrix", {0, 3})])
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the steps of GitHub run in bash")
+def test_a_wave_that_fails_makes_its_step_red(name: str, passed: set[int], tmp_path: Path) -> None:
+    script = step(outline(text_of(f"{name}.yml"))["jobs"]["wave"], "wave_scheduler.py")["run"]
+    fake = tmp_path / "python"
+    fake.write_text('#!/bin/sh\nexit "$CODE"\n')
+    fake.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    for code in (0, 1, 2, 3, 4, 143):
+        env = {"PATH": path, "CODE": str(code), "RUNNER_TEMP": str(tmp_path)}
+        # GitHub runs a step that names no shell in this way, without pipefail.
+        done = subprocess.run(
+            ["bash", "-e", "-c", script], env=env, capture_output=True, check=False
+        )
+        assert (done.returncode == 0) == (code in passed), (code, done.stderr)
+
+
+def test_a_pod_that_fails_does_not_end_the_other_pods() -> None:
+    spec = outline(text_of("kubernetes.yml"))["spec"]["jobTemplate"]["spec"]
+    assert "backoffLimit" not in spec, "it counts the failures of all pods, and then ends the rest"
+    assert (spec["completionMode"], spec["backoffLimitPerIndex"]) == ("Indexed", "0")
 
 
 def test_the_pods_are_ordinary_users_with_bounds_and_secrets_by_reference() -> None:
