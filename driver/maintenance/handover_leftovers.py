@@ -18,6 +18,7 @@ from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.journal import safe_slug
 from state_store.place import has_begun, open_store
+from state_store.sql.addresses import address_of
 from state_store.write_api import STATE_DB_FILENAME
 
 _AT_ONCE = 100  # refs in a push, and outputs in a transaction
@@ -27,13 +28,12 @@ def leftovers_of_machines(scope: Scope) -> Iterator[Found]:
     """Work that nobody went on with, refs that no row names, and old outputs."""
     database = scope.state_dir / STATE_DB_FILENAME
     try:
-        if not has_begun(database):
-            return
+        if address_of(scope.state_dir) is None or not has_begun(database):
+            return  # a file is of one machine
         with open_store(database) as store:
-            if store.folder:
-                yield from _old_work(scope, store)
-                yield from _spare_refs(scope, store)
-                yield from _old_outputs(scope, store)
+            yield from _old_work(scope, store)
+            yield from _spare_refs(scope, store)
+            yield from _old_outputs(scope, store)
     except TidegateError as trouble:
         yield Found("unshipped work", str(database), str(trouble))
 
