@@ -343,7 +343,7 @@ def test_two_machines_in_a_small_storm(postgres: Server, tmp_path: Path) -> None
     trial(tmp_path, postgres, plan, SEED)
 
 
-@pytest.mark.more
+@pytest.mark.sweep
 def test_four_machines_in_a_storm(postgres: Server, tmp_path: Path) -> None:
     plan = Plan(4, 40, kills=10, cuts=6, restarts=2, apart_s=600)
     trial(tmp_path, postgres, plan, SEED)
