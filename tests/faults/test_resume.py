@@ -167,7 +167,7 @@ def test_what_was_shipped_and_not_tracked_is_only_tracked(shipped: Yard) -> None
 @beside
 def test_what_was_pushed_and_not_looked_at_is_only_tracked(folder: Path) -> None:
     yard = Yard(folder, slugs=("a",))
-    assert yard.run("git.before_ls-remote@5=kill").code == KILLED
+    assert yard.run("git.after_push=kill").code == KILLED
     is_only_tracked(yard)
 
 
