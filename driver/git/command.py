@@ -143,6 +143,12 @@ def user_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return with_config(kept | _QUIET | {"SSH_ASKPASS_REQUIRE": "never"}, _INERT_CONFIG)
 
 
+def person_environment(name: str, email: str) -> dict[str, str]:
+    """The variables by which git takes a person as author and committer."""
+    values = {"NAME": name, "EMAIL": email}
+    return {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in values.items()}
+
+
 def frozen_environment(
     environ: Mapping[str, str], git_dir: Path, config: Iterable[tuple[str, str]]
 ) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from driver.filesystem.temporary import scratch_folder
-from driver.git.command import GitError, frozen_environment, raw, run_git, text
+from driver.git.command import GitError, frozen_environment, person_environment, raw, run_git, text
 from driver.git.commit_spec import Commit, CommitSpec
 from driver.git.repository import Repository, configured, lay_git_dir
 from state_store.documents.errors import CannotRunError
@@ -48,9 +48,8 @@ class Signer:
         unprompted = {name: v for name, v in self.environ.items() if name not in _PROMPTS}
         env = frozen_environment(unprompted, git_dir, self.config)
         for spec, tree in zip(specs, trees, strict=True):
-            for role in ("AUTHOR", "COMMITTER"):
-                env |= {f"GIT_{role}_NAME": spec.author_name, f"GIT_{role}_DATE": f"@{spec.date}"}
-                env[f"GIT_{role}_EMAIL"] = spec.author_email
+            env |= person_environment(spec.author_name, spec.author_email)
+            env |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"@{spec.date}")
             at = ("-p", parent) if parent else ()
             argv = (f"--git-dir={git_dir}", "commit-tree", f"-S{self.key}", *at, tree)
             done = run_git(argv, cwd=git_dir, env=env, stdin=raw(spec.message), timeout_s=timeout_s)

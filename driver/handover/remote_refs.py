@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from driver.git.command import redacted, run_git, text
+from driver.git.command import person_environment, redacted, run_git, text
 from driver.git.private_git import PrivateGit
 from driver.git.push import forbidden
 from driver.git.push_result import PushResult, failure_of, statuses_in
@@ -40,10 +40,9 @@ def is_place_of(place: Place, schema: str, slug: str) -> bool:
 
 def commit_of(git: PrivateGit, tree: str, base: str, settings: Settings) -> str:
     """A new commit of a tree, which changes the commit `base`."""
-    me = {"NAME": settings.ship.bot_name, "EMAIL": settings.ship.bot_email}
-    people = {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in me.items()}
+    env = {**git.env, **person_environment(settings.ship.bot_name, settings.ship.bot_email)}
     asked = ("commit-tree", tree, "-p", base, "-m", "Unshipped work, not proven")
-    done = run_git((f"--git-dir={git.path}", *asked), cwd=git.path, env={**git.env, **people})
+    done = run_git((f"--git-dir={git.path}", *asked), cwd=git.path, env=env)
     return text(done.stdout).strip()
 
 

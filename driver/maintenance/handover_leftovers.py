@@ -13,6 +13,7 @@ from driver.git.push_result import PushResult
 from driver.git.remote import find_remote, refs_on
 from driver.handover.remote_refs import put_refs, root_of
 from driver.maintenance.findings import Found, Scope
+from state_store.coordination import current_holder
 from state_store.database.interface import Store, StoreTransaction
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
@@ -42,7 +43,7 @@ def _old_work(scope: Scope, store: Store) -> Iterator[Found]:
     """Rows that are old, of items that no run holds."""
     before = store.clock.now().wall_s - scope.older_than_s
     for row in store.read_unshipped(lambda book: book.older(before)) or ():
-        if not _is_held(store, row.slug):
+        if current_holder(store, f"#{row.slug}") is None:
             why = f"nobody went on with it, from {row.host}: {row.place.ref or row.path}"
             yield Found("unshipped work", row.slug, why, partial(_drop, store, row.slug, before))
 
@@ -57,11 +58,6 @@ def _drop(store: Store, slug: str, before: float) -> None:
 
     store.joined(job)
     failpoint("handover.row_dropped")
-
-
-def _is_held(store: Store, slug: str) -> bool:
-    row = store.lease_row(f"#{slug}")
-    return row is not None and row.held_at(store.clock.now())
 
 
 def _spare_refs(scope: Scope, store: Store) -> Iterator[Found]:
@@ -82,7 +78,11 @@ def _spare_refs(scope: Scope, store: Store) -> Iterator[Found]:
     slugs = {safe_slug(str(item["slug"])): str(item["slug"])
              for item in store.items() if item.get("slug")}  # fmt: skip
     parts = {ref: ref.removeprefix(root).partition("/")[0] for ref in spare}
-    spare = [ref for ref, part in parts.items() if not _is_held(store, slugs.get(part, part))]
+    spare = [
+        ref
+        for ref, part in parts.items()
+        if current_holder(store, f"#{slugs.get(part, part)}") is None
+    ]
     delete = partial(put_refs, repo.git_dir, scope.environ, remote)
     for at in range(0, len(spare), _AT_ONCE):
         push = _OnePush(delete, spare[at : at + _AT_ONCE])

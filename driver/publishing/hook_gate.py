@@ -20,7 +20,7 @@ from driver.execution.process_marks import new_mark
 from driver.execution.processes import Command, Ending, Finished
 from driver.filesystem.safe_file_access import regular_bytes, replace_plain
 from driver.git.branch_view import HEADS
-from driver.git.command import raw, redacted, text
+from driver.git.command import person_environment, raw, redacted, text
 from driver.git.private_git import CommitSpec
 from driver.git.remote import Remote
 from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, remote_refs, show_remote
@@ -228,12 +228,11 @@ class AskedHooks:
         self, owner: str, name: str, argv: Sequence[str], checkout: TreeCheckout, stdin: bytes = b""
     ) -> Finished:
         wave, ship = self._wave, self._wave.settings.ship
-        values = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}
         environment = {
             **test_environment(wave.settings),
             **checkout.environment,
             **new_mark(wave.key),
-            **{f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in values.items()},
+            **person_environment(ship.bot_name, ship.bot_email),
             "GIT_EDITOR": ":",
         }
         wave.gates.stop.check()

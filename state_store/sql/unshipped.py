@@ -114,13 +114,13 @@ class UnshippedBook:
 
     def older(self, before: float) -> list[Unshipped]:
         """The rows that were last written before a time."""
-        asked = f"SELECT {_ENTRY}, {_PLACE} FROM unshipped WHERE at < ? ORDER BY slug"
-        return [_of_row(row) for row in self._connection.execute(asked, (before,)).fetchall()]
+        query = f"SELECT {_ENTRY}, {_PLACE} FROM unshipped WHERE at < ? ORDER BY slug"
+        return [_of_row(row) for row in self._connection.execute(query, (before,)).fetchall()]
 
     def refs(self) -> set[str]:
         """The refs at which work is."""
-        asked = "SELECT ref FROM unshipped WHERE ref <> ''"
-        return {row[0] for row in self._connection.execute(asked).fetchall()}
+        query = "SELECT ref FROM unshipped WHERE ref <> ''"
+        return {row[0] for row in self._connection.execute(query).fetchall()}
 
     def drop_older(self, slug: str, before: float) -> None:
         """Remove an item's row, if it is still as old."""
@@ -131,8 +131,8 @@ class UnshippedBook:
 
     def count_of_old_outputs(self, before: float) -> int:
         """The number of outputs from before a time, without the patches of unshipped work."""
-        asked = f"SELECT COUNT(*) FROM outputs AS o WHERE {_OLD}"
-        found: int = self._connection.execute(asked, (before, _PATCHES)).fetchone()[0]
+        query = f"SELECT COUNT(*) FROM outputs AS o WHERE {_OLD}"
+        found: int = self._connection.execute(query, (before, _PATCHES)).fetchone()[0]
         return found
 
     def drop_old_outputs(self, before: float, most: int) -> int:
@@ -176,11 +176,11 @@ class UnshippedBook:
 
     def printed(self, wave: str, slug: str) -> list[Output]:
         """The outputs of an item's agents and tests, the oldest first."""
-        asked = (
+        query = (
             "SELECT wave, slug, name, host, path, size, body FROM outputs "
             "WHERE wave = ? AND slug = ? AND name NOT LIKE ? ORDER BY at, name"
         )
-        found = self._connection.execute(asked, (wave, slug, _PATCHES)).fetchall()
+        found = self._connection.execute(query, (wave, slug, _PATCHES)).fetchall()
         return [Output(*row) for row in found]
 
 
